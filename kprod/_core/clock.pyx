@@ -135,7 +135,7 @@ def wait_by(SystemClock clock) -> None:
     wait in virtual time, calls this before its first wait, and with None after the last.
 
     Args:
-        clock: Of every `Deadline` that is made from now on without a clock of its own; None is the
+        clock: Clock of every further `Deadline` that is made without a clock; None is the
             machine's, as at first.
     """
     global _wait_clock

@@ -15,7 +15,7 @@ from kprod.threads import make_lock
 
 
 class AwaitedVersion:
-    """How many answers were taken in, to be waited for."""
+    """The number of processed responses, which threads can wait for."""
 
     def __init__(self) -> None:
         """Make a version 0 that nothing waits for."""
@@ -26,11 +26,11 @@ class AwaitedVersion:
 
     @property
     def version(self) -> int:
-        """How many answers were taken in."""
+        """The number of processed responses."""
         return self._version
 
     def trouble(self, topic: str | None = None) -> str:
-        """Say in one line why nothing comes, for the text of an error.
+        """Explain in one line why there is no response, for error texts.
 
         Args:
             topic: The topic waited for, if one was.
@@ -57,7 +57,7 @@ class AwaitedVersion:
         """
         remaining_ms = timeout_ms
         waiter = make_lock()
-        waiter.acquire()  # until released by the next answer
+        waiter.acquire()  # until the next response releases it
         try:
             if not self.add_waiter(waiter, version):
                 return self._version
@@ -77,15 +77,15 @@ class AwaitedVersion:
             raise ClosedError("the client was closed while metadata was awaited")
         fatal_error = self._fatal_error
         if fatal_error is not None:
-            raise own_copy(fatal_error)  # each thread's traceback on an error of its own
+            raise own_copy(fatal_error)  # each thread raises its own copy, with its own traceback
         return self._version > version
 
     def add_waiter(self, waiter: Waiter, version: int) -> bool:
-        """Let the next answer wake a waiter, which must leave by `remove_waiter` on every path.
+        """Let the next response wake a waiter, which must call `remove_waiter` on every path.
 
         Args:
             waiter: Woken at most once.
-            version: As for `wait_for_update`, which raises the same.
+            version: The version, as for `wait_for_update`, which raises the same errors.
 
         Returns:
             False if there is a newer one already: there is nothing to wait for.
@@ -99,7 +99,7 @@ class AwaitedVersion:
         self._waiters.remove(waiter)
 
     def close(self) -> None:
-        """End every wait; later waits raise at once."""
+        """End every wait; later waits raise immediately."""
         self._closed = True
         self._waiters.wake_all()
 
@@ -110,7 +110,7 @@ class AwaitedVersion:
         self._waiters.wake_all()
 
     def fail_waiters(self, error: KprodError) -> None:
-        """End every wait with an error that time cannot mend, such as refused credentials.
+        """End every wait with an error that is not retriable, such as rejected credentials.
 
         Args:
             error: Raised by present and later waits, until a response arrives.

@@ -1,21 +1,22 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""When to ask for metadata, about which topics, and what the response changes.
+"""Decides when to request metadata, and for which topics; applies the responses.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Two kinds of question. A full one names every topic in use and is asked when something was found out
-of date, and every `metadata_max_age_ms`. A partial one names only the topics that have no usable
-entry yet (new, unknown, without a leader): one missing topic must not make the client fetch ten
-thousand partitions again and again.
+There are two kinds of request. A full one names every topic in use and is sent when something is
+found to be out of date, and every `metadata_max_age_ms`. A partial one names only the topics
+without a usable entry (new, unknown, without a leader): one missing topic must not make the client
+fetch ten thousand partitions again and again.
 
-A new topic is asked for at once; else `QuestionSchedule` says when a question may go out. What an
-answer changes says `Question`.
+Metadata of a new topic is requested immediately; otherwise `QuestionSchedule` decides when.
+`Question` has the changes that a response makes.
 
-Why there is no lock. A signal handler, or a finalizer, may flush; it then waits for the client's
-thread, which must not need anything that the interrupted code holds. So one thread, the client's,
-owns all of this. Other threads read values that are replaced as a whole, and post what they want:
-`request_refresh` adds to a deque, which is one step, and the owner takes it out (`Refreshes`).
+Why there is no lock. A signal handler or a finalizer may flush; it then waits for the client's
+thread, which must not need a lock that the interrupted code holds. So one thread, the client's,
+owns the metadata. Other threads read values that are replaced as a whole, and post requests:
+`request_refresh` appends to a deque, which is atomic, and the owner takes them from there
+(`Refreshes`).
 
 Invariants.
     At most one question is out.
@@ -54,7 +55,7 @@ class Metadata(AwaitedVersion):
         """Start from the bootstrap addresses, with a first refresh requested.
 
         Args:
-            settings: Whom to ask and how often.
+            settings: Bootstrap servers and intervals.
             rng: Random numbers for jitter.
         """
         super().__init__()
@@ -73,7 +74,7 @@ class Metadata(AwaitedVersion):
         self._last_error: KprodError | None = None
         self._settle_instants()
 
-    # Any thread.
+    # Methods of any thread.
 
     @property
     def recovers_by_rebootstrap(self) -> bool:
@@ -81,7 +82,7 @@ class Metadata(AwaitedVersion):
         return self._settings.metadata_recovery_strategy == "rebootstrap"
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How old the newest answer about all topics is.
+        """Return the age of the newest response about all topics.
 
         Args:
             now_ms: Monotonic time.
@@ -99,18 +100,19 @@ class Metadata(AwaitedVersion):
             topic: The topic's name.
 
         Returns:
-            The broker's reason from the newest answer that named the topic, or None.
+            The broker's reason in the newest response that names the topic, or None.
         """
         return self._topic_errors.get(topic)
 
     def trouble(self, topic: str | None = None) -> str:
-        """Say in one line why metadata is missing, for the text of an error.
+        """Explain in one line why metadata is missing, for error texts.
 
         Args:
             topic: The topic waited for, if one was.
 
         Returns:
-            Topic's error, connection errors by address, the last failed question; what there is.
+            The topic's error, connection errors by address, and the last failed request, as
+            available.
         """
         parts = []
         if topic is not None and (error := self.error_of(topic)) is not None:
@@ -121,7 +123,7 @@ class Metadata(AwaitedVersion):
         return "; ".join(parts) or "no broker has answered yet"
 
     def request_refresh(self, topic: str) -> int:
-        """Say that a topic is in use, and ask for a response about it; wake the client afterwards.
+        """Mark a topic as used, and request its metadata; the caller must then wake the client.
 
         Args:
             topic: The topic's name.
@@ -132,11 +134,11 @@ class Metadata(AwaitedVersion):
         return self._refreshes.post(topic)
 
     def has_refreshed(self, topic: str, number: int) -> bool:
-        """Whether there is a response to a question that was asked after a refresh was requested.
+        """Whether there is a response to a request sent after the refresh was requested.
 
         Args:
             topic: The topic's name.
-            number: As `request_refresh` returned it for this topic.
+            number: The result of `request_refresh` for this topic.
 
         Returns:
             False too while questions fail.
@@ -146,7 +148,7 @@ class Metadata(AwaitedVersion):
     # The client's thread.
 
     def add_topic(self, topic: str, now_ms: int) -> None:
-        """Say that a topic is in use; a new one is asked for at once.
+        """Mark a topic as used; metadata of a new one is requested immediately.
 
         Args:
             topic: The topic's name.
@@ -174,12 +176,12 @@ class Metadata(AwaitedVersion):
         return bool(self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS)
 
     def request_update(self) -> None:
-        """Ask for a new answer about every topic in use."""
+        """Request the metadata of every topic in use."""
         self._full_wanted = True
         self._settle_instants()
 
     def request_update_for_topic(self, topic: str) -> None:
-        """Ask for a new answer about one topic in use.
+        """Request the metadata of one topic in use.
 
         Args:
             topic: The topic's name.
@@ -207,7 +209,7 @@ class Metadata(AwaitedVersion):
         return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 
     def take_refreshes(self, now_ms: int) -> None:
-        """Let the next question name the topics that other threads ask about.
+        """Include the topics that other threads posted in the next request.
 
         Args:
             now_ms: Monotonic time.
@@ -218,7 +220,7 @@ class Metadata(AwaitedVersion):
         self._settle_instants()
 
     def next_request(self, now_ms: int) -> dict[str, Any] | None:
-        """Take the next question, if one is due; the caller must then report what became of it.
+        """Return the next request, if one is due; the caller must then report its outcome.
 
         Args:
             now_ms: Monotonic time.
@@ -244,7 +246,7 @@ class Metadata(AwaitedVersion):
         }
 
     def handle_response(self, body: Mapping[str, Any] | MetadataResponse, now_ms: int) -> None:
-        """Take in the response to the question that is out.
+        """Process the response to the request in flight.
 
         Args:
             body: A Metadata response as it was read, or as the codec decoded it. One that is an
@@ -274,10 +276,10 @@ class Metadata(AwaitedVersion):
         self.publish()
 
     def handle_failure(self, error: KprodError, now_ms: int) -> None:
-        """Note that the question that is out will not be answered; it is asked again later.
+        """Record that the request in flight failed; it is repeated later.
 
         Args:
-            error: Why.
+            error: The reason.
             now_ms: Monotonic time.
         """
         question, self._question = self._question, None
@@ -296,7 +298,7 @@ class Metadata(AwaitedVersion):
         super().fail_waiters(error)
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
-        """Take over leaders that a response to another request named.
+        """Apply new leaders from the response to another request.
 
         Args:
             hints: Leaders of partitions; only a higher epoch of a known partition counts.
@@ -313,7 +315,7 @@ class Metadata(AwaitedVersion):
         return changed
 
     def rebootstrap_is_due(self, now_ms: int) -> bool:
-        """Whether to give up the known brokers and begin again from the configuration.
+        """Whether to drop the known brokers and start again from the bootstrap servers.
 
         Args:
             now_ms: Monotonic time.
@@ -336,7 +338,7 @@ class Metadata(AwaitedVersion):
         self._settle_instants()
 
     def _settle_instants(self) -> None:
-        """Compute again when to ask, and when to begin again."""
+        """Recalculate when to send a request, and when to rebootstrap."""
         self._schedule.settle(
             is_out=self._question is not None,
             is_wanted=self._full_wanted or bool(self._unsettled),

@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""When the next question about the cluster may go out, and when to give up the known brokers.
+"""Decides when the next metadata request may be sent, and when to drop the known brokers.
 
-Waiting between questions grows with failures and with answers that bring nothing new. Each wait is
-drawn once and kept as a deadline, so a look at the schedule is one comparison.
+The interval between requests grows with failures and with responses that bring nothing new. Each
+interval is drawn once and stored as a deadline, so that a check is one comparison.
 
 Thread-safety: the client's thread, but for `last_success_ms`, which any thread may read.
 Source: Metadata.timeToNextUpdate (clients 4.3.1); KIP-580, KIP-899, KIP-1102.
@@ -21,16 +21,16 @@ class QuestionSchedule:
     """The instants of one client's questions; all are monotonic milliseconds.
 
     Attributes:
-        due_at_ms: When the next question may go out; `NEVER_MS` while one is out.
-        last_success_ms: When a response about all topics last came; None before the first.
-        rebootstrap_at_ms: When to give up the known brokers; `NEVER_MS` for not at all.
+        due_at_ms: When the next request may be sent; `NEVER_MS` while one is in flight.
+        last_success_ms: When a response about all topics last arrived; None before the first.
+        rebootstrap_at_ms: When to drop the known brokers; `NEVER_MS` for never.
     """
 
     def __init__(self, settings: MetadataSettings, rng: random.Random) -> None:
-        """Make a schedule whose first question is due at once.
+        """Create a schedule whose first request is due immediately.
 
         Args:
-            settings: How often to ask.
+            settings: The intervals.
             rng: Random numbers for jitter.
         """
         self._settings = settings
@@ -52,7 +52,7 @@ class QuestionSchedule:
 
         Args:
             is_out: Whether a question is out.
-            is_wanted: Whether one is wanted before the newest answer is old.
+            is_wanted: Whether a request is needed before the newest response is too old.
         """
         if is_out:
             self.due_at_ms = NEVER_MS
@@ -70,26 +70,26 @@ class QuestionSchedule:
                 self.rebootstrap_at_ms = self._attempts_since_ms + trigger_ms
 
     def is_old(self, now_ms: int) -> bool:
-        """Whether the newest answer about all topics is too old, or there is none."""
+        """Whether the newest response about all topics is too old, or missing."""
         last_ms = self.last_success_ms
         return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
 
     def allow(self, now_ms: int) -> None:
-        """Let the next question go out at once."""
+        """Make the next request due immediately."""
         self._allowed_at_ms = now_ms
 
     def note_new_topic(self, now_ms: int) -> None:
-        """Let the next question go out at once, and wait little after it."""
+        """Make the next request due immediately, with a short interval after it."""
         self._allowed_at_ms = now_ms
         self._equivalent_responses = 0
 
     def note_question(self, now_ms: int) -> None:
-        """Note that a question goes out."""
+        """Record that a request is sent."""
         if self._attempts_since_ms is None:
             self._attempts_since_ms = now_ms
 
     def note_answer(self, now_ms: int, *, is_partial: bool, made_progress: bool) -> None:
-        """Note that a question was answered.
+        """Record a response.
 
         Args:
             now_ms: Monotonic time.
@@ -104,7 +104,7 @@ class QuestionSchedule:
         self._hold_off(max(self._equivalent_responses - 1, 0), now_ms)
 
     def note_failure(self, now_ms: int, *, rebootstrap_asked: bool) -> None:
-        """Note that a question will not be answered.
+        """Record a failed request.
 
         Args:
             now_ms: Monotonic time.
@@ -115,7 +115,7 @@ class QuestionSchedule:
         self._failures += 1
 
     def note_rebootstrap(self, now_ms: int) -> None:
-        """Note that the known brokers were given up."""
+        """Record that the known brokers were dropped."""
         self._rebootstrap_asked = False
         self._attempts_since_ms = now_ms
 

@@ -4,8 +4,8 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A new answer makes a new snapshot that shares with the old one whatever did not change. Readers take
-the reference once and see one consistent state, without a lock.
+Each response creates a new snapshot that shares unchanged parts with the old one. Readers take the
+reference once and see a consistent state, without a lock.
 
 Size. A topic keeps one tuple per property, not one object per partition: ten thousand partitions
 are five tuples of pointers to integers and to replica lists that are made once and shared.
@@ -39,8 +39,8 @@ class PartitionSnapshot(NamedTuple):
         partition: Partition number, from 0.
         leader_id: −1 when it has none.
         leader_epoch: −1 when the broker did not say.
-        replicas: Node ids, the preferred leader first.
-        in_sync_replicas: Node ids.
+        replicas: Node ids of the replicas, the preferred leader first.
+        in_sync_replicas: Node ids of the in-sync replicas.
     """
 
     partition: int
@@ -64,7 +64,7 @@ class TopicSnapshot(NamedTuple):
 
     Attributes:
         name: The topic.
-        topic_id: All zero where the broker is too old to say.
+        topic_id: The topic's id; all zero if the broker is too old to return it.
         is_internal: The broker keeps it for itself.
         leader_ids: −1 for a partition without leader.
         leader_epochs: −1 where unknown.
@@ -105,8 +105,8 @@ class TopicSnapshot(NamedTuple):
     def after(self, older: "TopicSnapshot | None") -> "TopicSnapshot":
         """Keep entries of the older snapshot that have a higher leader epoch.
 
-        A broker that lags behind may answer with a leader that was replaced long ago; its epoch
-        gives it away. When a topic is deleted and created again (another id), epochs start again.
+        A broker that lags behind may respond with an old leader, which its epoch shows. When a
+        topic is deleted and created again (with another id), epochs start again.
 
         Args:
             older: The snapshot that this one replaces.
@@ -127,11 +127,11 @@ class TopicSnapshot(NamedTuple):
         )
 
     def with_leaders(self, hints: Iterable[LeaderHint]) -> "TopicSnapshot":
-        """Take over leaders of a newer epoch than the known ones.
+        """Apply leaders with a newer epoch than the known ones.
 
         Args:
-            hints: Of this topic; those for partitions that it lacks, or of an epoch that is not
-                higher than the known one, change nothing.
+            hints: Leaders of this topic's partitions; those for unknown partitions, or with an
+                epoch that is not higher than the known one, are ignored.
 
         Returns:
             The topic with the new leaders, itself if there are none.
@@ -177,10 +177,10 @@ class ClusterSnapshot(NamedTuple):
     """The cluster: nodes by id, topics by name.
 
     Attributes:
-        nodes: Where each broker is. Before the first response these are the bootstrap addresses,
-            under negative ids.
-        topics: The topics asked about that exist.
-        cluster_id: None where the broker is too old to say.
+        nodes: The brokers by id. Before the first response they are the bootstrap addresses, with
+            negative ids.
+        topics: The requested topics that exist.
+        cluster_id: The cluster's id; None if the broker is too old to return it.
         controller_id: −1 when unknown.
         is_bootstrap: True while `nodes` are addresses from the configuration, not a response.
     """
@@ -273,11 +273,11 @@ class ClusterSnapshot(NamedTuple):
         return [name for name, topic in self.topics.items() if older.topics.get(name) is not topic]
 
     def with_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node]) -> "ClusterSnapshot":
-        """Take over newer leaders, and the addresses that came with them.
+        """Apply newer leaders, and their addresses.
 
         Args:
             hints: Leaders of partitions; one whose node has no known address changes nothing.
-            nodes: Addresses from the same answer.
+            nodes: Addresses from the same response.
 
         Returns:
             The new snapshot; this one itself when nothing in it changed.
@@ -297,8 +297,8 @@ class ClusterSnapshot(NamedTuple):
     def rebootstrapped(self, nodes: Iterable[Node]) -> "ClusterSnapshot":
         """Start again from configured addresses.
 
-        Partition counts stay, so that callers who choose a partition need not wait. Leaders and
-        epochs go: the cluster behind the addresses may be another one already.
+        Partition counts are kept, so that callers who choose a partition need not wait. Leaders and
+        epochs are dropped: the bootstrap addresses may lead to another cluster now.
 
         Args:
             nodes: Under negative ids.

@@ -6,8 +6,8 @@ However it ends, it takes its last steps one by one, and none of them can keep t
 taken. A producer's last steps settle the remaining records: a thread that vanished with records
 unsettled would leave every waiter of theirs waiting.
 
-Its end is awaited by a latch of its own, since `Thread.join` interrupted by a signal handler that
-raises takes the thread for ended (CPython 3.11 and 3.12).
+Its end is awaited by a separate latch: if a signal handler raises during `Thread.join`, CPython
+3.11 and 3.12 treat the thread as ended.
 
 Thread-safety: `run` belongs to the thread; everything else any thread.
 Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
@@ -44,9 +44,9 @@ class LoopThread:
 
         Args:
             owner: What takes turns, for texts: "sender" or "consumer".
-            run_once: Takes one turn; given the time in monotonic milliseconds.
-            clock: Gives the times of the turns.
-            on_death: Told why no turn can be taken any more.
+            run_once: Runs one turn; gets the time in monotonic milliseconds.
+            clock: Clock for the turns' times.
+            on_death: Called with the reason when no further turn is possible.
             last_steps: Taken in order when the loop has ended.
             settles: Whether this thread settles a result, which it must never wait for; None if it
                 settles none.
@@ -73,7 +73,7 @@ class LoopThread:
         Raises:
             RuntimeError: The system, or an interpreter that is ending, gives no more threads.
         """
-        self._is_started = True  # at once: the thread may ask
+        self._is_started = True  # before the start, since the thread may check it
         try:
             self._thread = start_thread(name, self.run)
         except BaseException:
@@ -96,11 +96,11 @@ class LoopThread:
         return self._ended.finished
 
     def stop_soon(self) -> None:
-        """Take no more turns; the loop must be woken for it."""
+        """Run no more turns; the caller must wake the loop."""
         self._is_stopping = True
 
     def close_after_fork(self) -> None:
-        """Note that this is a forked child: the thread is not here, or must not continue."""
+        """Record that this is a forked child, where the thread does not exist or must not run."""
         self._is_forked = True
         self._is_stopping = True
         self._ended.complete()  # a signal handler may have forked a thread that waits for the end
@@ -121,7 +121,7 @@ class LoopThread:
         return True
 
     def run(self) -> None:
-        """Take turns until told to stop."""
+        """Run turns until stopped."""
         try:
             self._ident = current_ident()
             if self._settles is not None:
@@ -138,7 +138,7 @@ class LoopThread:
             self._ident = None  # another thread may get it
 
     def finish(self) -> None:
-        """Take the last steps, whatever becomes of each, and let those go who wait for the end."""
+        """Run the last steps, whatever each raises, and wake the threads that wait for the end."""
         try:
             for step in self._last_steps:
                 try:
@@ -149,7 +149,7 @@ class LoopThread:
             self._ended.complete()
 
     def _die(self, error: BaseException) -> None:
-        # The refusal comes first: a record that is accepted after the last steps is never settled.
+        # Rejecting comes first: a record accepted after the last steps would never be settled.
         cause = KprodError(
             f"the {self._owner} thread died of {type(error).__name__}: {_text_of(error)}"
         )

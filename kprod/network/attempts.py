@@ -1,20 +1,20 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""When an address may be connected to again, and how often the whole client may try again.
+"""Decides when to connect to an address again, and limits the client's total rate of attempts.
 
-A node's own back-off is not enough: a broker decides how many nodes there are, and may give a
-thousand of them one address that hangs up. So failures are counted by address too, and all repeated
-attempts together have a limit for each second. First attempts are free, so that a large cluster
-starts at once. The first attempt after a connection that lasted is free as well: a large cluster
-that restarts is reached at once. The number of addresses that are remembered is limited, and above
-it no attempt counts as a first one.
+A back-off for each node is not enough: a broker decides how many nodes there are, and may give a
+thousand of them one address that closes every connection. So failures are counted by address, and
+all repeated attempts share a limit per second. First attempts are not limited, so that a client of
+a large cluster starts quickly. Nor is the first attempt after a connection that lasted, so that a
+restarted cluster is reached quickly. The number of remembered addresses is limited; above it, no
+attempt counts as a first one.
 
 Invariants.
-    In any second at most `REPEATED_PER_SECOND_MAX` repeated attempts begin.
-    At most one attempt per address is under way.
+    In any second at most `REPEATED_PER_SECOND_MAX` repeated attempts begin. At most one attempt for
+    each address is in progress.
 
-Thread-safety: one thread, the client's.
-Source: KIP-144 for the back-off between attempts; kprod's own for the limit of all together.
+Thread-safety: the client's thread.
+Source: KIP-144 for the back-off between attempts; the total limit is kprod's own.
 """
 
 import random
@@ -26,8 +26,8 @@ from kprod.config import NetworkSettings
 from kprod.model import Node
 
 REPEATED_PER_SECOND_MAX = 20
-ADDRESSES_MAX = 4_096  # a cluster has fewer brokers
-LASTED_MS = 10_000  # a peer that hangs up sooner may be one that never serves
+ADDRESSES_MAX = 4_096  # more than any cluster has brokers
+LASTED_MS = 10_000  # a peer that closes sooner may never serve anything
 _SECOND_MS = 1_000
 _NOT_USABLE_MS = -1
 
@@ -38,9 +38,9 @@ class _Failures:
     """The past failures of one address."""
 
     def __init__(self) -> None:
-        self.count = 0  # attempts in a row that failed
-        self.has_lasted = False  # the connection that was lost last; the next attempt is free
-        self.is_tried = False  # an attempt is under way
+        self.count = 0  # consecutive failed attempts
+        self.has_lasted = False  # the last connection lasted; the next attempt is not limited
+        self.is_tried = False  # an attempt is in progress
         self.retry_at_ms = 0
         self.usable_since_ms = _NOT_USABLE_MS
 
@@ -49,10 +49,10 @@ class ConnectionAttempts:
     """The attempts of one client."""
 
     def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
-        """Start with no address tried.
+        """Start with no failures.
 
         Args:
-            settings: Back-offs.
+            settings: The back-offs.
             rng: Random numbers for jitter.
         """
         self._known: dict[_Address, _Failures] = {}
@@ -66,11 +66,11 @@ class ConnectionAttempts:
         """How long until an attempt may begin.
 
         Args:
-            node: Where to.
+            node: The node to connect to.
             now_ms: Monotonic time.
 
         Returns:
-            Milliseconds; 0 for now, `NEVER_MS` while the end of another attempt is awaited.
+            Milliseconds; 0 for now, `NEVER_MS` while another attempt is in progress.
         """
         known = self._known.get((node.host, node.port))
         if known is not None and known.is_tried:
@@ -84,10 +84,10 @@ class ConnectionAttempts:
         return max(retry_at_ms - now_ms, 0)
 
     def begin(self, node: Node, now_ms: int) -> None:
-        """Count an attempt.
+        """Record the start of an attempt.
 
         Args:
-            node: Where to; `wait_ms` was 0.
+            node: The node; `wait_ms` returned 0.
             now_ms: Monotonic time.
         """
         address = node.host, node.port
@@ -104,15 +104,15 @@ class ConnectionAttempts:
         known.is_tried = True
 
     def fail(self, node: Node, retry_at_ms: int, now_ms: int) -> int:
-        """Note that an attempt failed, or that a connection was lost.
+        """Record a failed attempt or a lost connection.
 
         Args:
-            node: Where to.
-            retry_at_ms: When the node's own back-off ends.
+            node: The node to connect to.
+            retry_at_ms: End of the node's own back-off.
             now_ms: Monotonic time.
 
         Returns:
-            How often in a row the address has failed, this time included.
+            Number of consecutive failures of the address, including this one.
         """
         known = self._known.setdefault((node.host, node.port), _Failures())
         known.is_tried = False
@@ -126,10 +126,10 @@ class ConnectionAttempts:
         return known.count
 
     def succeed(self, node: Node, now_ms: int) -> None:
-        """Note that a connection can be used.
+        """Record an established connection.
 
         Args:
-            node: Where to.
+            node: The node to connect to.
             now_ms: Monotonic time.
         """
         known = self._known.get((node.host, node.port))
@@ -138,9 +138,9 @@ class ConnectionAttempts:
             known.usable_since_ms = now_ms
 
     def forget(self, node: Node) -> None:
-        """Let the next attempt be a first one: the connection was closed because nobody used it.
+        """Make the next attempt a first one, because the connection was closed for being idle.
 
         Args:
-            node: Where to.
+            node: The node to connect to.
         """
         self._known.pop((node.host, node.port), None)

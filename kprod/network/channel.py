@@ -1,13 +1,13 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One connection's two directions: frames to write, and frames cut from incoming bytes.
+"""The two directions of a connection: writes queued frames, and reads frames from the socket.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 Invariants.
-    Frames go out whole and in order; the next begins when the one before is written.
-    One read per call, and further ones while a frame is under way, until the socket is empty or
-    `READ_ON_BYTES_MAX` were read: a busy peer cannot keep the client from its other nodes, and a
-    large response costs few turns, each of which may wait for the GIL.
+    Frames are written whole and in order. Each call reads once, and continues while a frame is
+    incomplete, until the socket is empty or `READ_ON_BYTES_MAX` were read: a busy peer cannot block
+    the client's other nodes, and a large response takes few turns, each of which may wait for the
+    GIL.
 
 Thread-safety: one thread.
 Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for the shape.
@@ -21,8 +21,9 @@ from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max
 from kprod.network.transport import Transport
 
-WRITE_BYTES_MAX = 1 << 20  # per sendmsg: past any socket buffer, short of walking a huge request
-JOIN_BYTES_MAX = 64 * 1024  # per write where pieces must be joined: four TLS records
+# for each sendmsg: more than any socket buffer, and limits the pieces of a huge request
+WRITE_BYTES_MAX = 1 << 20
+JOIN_BYTES_MAX = 64 * 1024  # for each write if pieces must be joined: four TLS records
 RECEIVE_BUFFER_BYTES = 256 * 1024
 READ_ON_BYTES_MAX = 8 << 20
 
@@ -30,47 +31,47 @@ _IOV_MAX = min(iov_max(), PIECES_MAX)
 
 
 class Channel:
-    """A transport with a queue of outgoing frames and a reader of incoming ones."""
+    """A transport with a queue of outgoing frames and a reader of incoming frames."""
 
     def __init__(self, transport: Transport, reader: FrameReader) -> None:
-        """Take over a transport.
+        """Use a transport.
 
         Args:
-            transport: Connecting or connected.
-            reader: At a frame's border.
+            transport: A connecting or connected transport.
+            reader: A reader at the beginning of a frame.
         """
         self.transport = transport
         self.reader = reader
         self._outbox: deque[OutgoingFrame] = deque()
-        self._failure: Exception | None = None  # of a `send`
+        self._failure: Exception | None = None  # an error of `send`
 
     @property
     def has_output(self) -> bool:
-        """Whether something waits to be written."""
+        """Whether output waits to be written."""
         return bool(self._outbox) or self._failure is not None
 
     def fail(self, failure: Exception) -> None:
-        """Note what the next `flush` raises.
+        """Set the error that the next `flush` raises.
 
         Args:
-            failure: The first of several counts.
+            failure: The error; the first of several is raised.
         """
         if self._failure is None:
             self._failure = failure
 
     def send(self, frame: OutgoingFrame) -> bool:
-        """Put a frame behind the others, and write what the socket takes.
+        """Queue a frame, and write as much as the socket accepts.
 
         Args:
-            frame: Not written yet.
+            frame: A frame of which nothing was written.
 
         Returns:
-            Whether all is written. What went wrong is raised by the next `flush`, which comes as
-            soon as the owner serves what it watches for: with output waiting, that it is writable.
+            True if everything was written. An error is raised by the next `flush`, which the owner
+            calls when the socket is writable.
         """
         is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
         if is_small and self.transport.gathers and not self._outbox:
-            # Most often that is all there is to do.
+            # Usually this writes the whole frame.
             try:
                 frame.advance(self.transport.write_pieces(frame.pieces))
             except OSError as error:
@@ -86,14 +87,14 @@ class Channel:
         return False
 
     def flush(self) -> bool:
-        """Write until all is written or the socket is full.
+        """Write until everything is written or the socket is full.
 
         Returns:
-            Whether all is written.
+            True if everything was written.
 
         Raises:
-            OSError: The connection is gone.
-            Exception: What `fail` was given.
+            OSError: The connection is lost.
+            Exception: The error that `fail` set.
         """
         if self._failure is not None:
             raise self._failure
@@ -108,18 +109,17 @@ class Channel:
         return True
 
     def receive(self, buffer: bytearray) -> list[Frame]:
-        """Read once, and read on while a frame is under way.
+        """Read once, and continue while a frame is incomplete.
 
         Args:
-            buffer: Scratch, at least one byte; shared by all channels of a thread.
+            buffer: Scratch buffer of at least one byte; shared by all channels of a thread.
 
         Returns:
-            The frames completed by the bytes that arrived; `reader.error` says whether junk
-            followed.
+            The completed frames; `reader.error` is set if malformed bytes followed.
 
         Raises:
-            OSError: The connection is gone.
-            Disconnected: The peer has closed.
+            OSError: The connection is lost.
+            Disconnected: The peer has closed the connection.
         """
         reader = self.reader
         if reader.is_in_frame:
@@ -138,18 +138,18 @@ class Channel:
             return [frame]
         frames = self._feed(buffer, count_bytes)
         if count_bytes == len(buffer) and reader.is_in_frame:
-            self._read_on(buffer, frames)  # an end is told by the next read
+            self._read_on(buffer, frames)  # the next read reports an end of stream
         return frames
 
     def peek(self, buffer: bytearray) -> Frame | None:
-        """Look at the bytes that have arrived, and leave them there.
+        """Return the frame that has arrived, without consuming it.
 
         Args:
             buffer: As for `receive`.
 
         Returns:
-            A frame, if it is whole and all there is. None for everything else, a lost connection
-            too: `receive` will tell.
+            A frame, if it is complete and nothing follows it. None in all other cases, also for a
+            lost connection, which `receive` reports.
         """
         try:
             count_bytes = self.transport.peek_into(buffer)
@@ -158,16 +158,16 @@ class Channel:
         return self.reader.whole_frame(buffer, count_bytes) if count_bytes else None
 
     def discard(self, count_bytes: int, buffer: bytearray) -> None:
-        """Take out what `peek` has shown, and nothing behind it.
+        """Consume exactly the bytes that `peek` returned.
 
         Args:
-            count_bytes: Of the frame, with its length prefix.
+            count_bytes: Size of the frame, including its length prefix.
             buffer: As for `receive`.
         """
         self.transport.read_into(buffer, count_bytes)
 
     def close(self) -> None:
-        """Close the transport and drop the unwritten bytes."""
+        """Close the transport and discard unwritten bytes."""
         self._outbox.clear()
         self.transport.close()
 
@@ -176,10 +176,10 @@ class Channel:
             return self.reader.feed(arrived)
 
     def _read_on(self, buffer: bytearray, frames: list[Frame]) -> int | None:
-        """Read more of the frame under way.
+        """Read more of the incomplete frame.
 
         Returns:
-            Bytes read; 0 if the peer has closed; None if nothing has arrived.
+            Number of bytes; 0 if the peer has closed; None if none have arrived.
         """
         total_bytes = 0
         while self.reader.is_in_frame and total_bytes < READ_ON_BYTES_MAX:
@@ -204,6 +204,7 @@ class Channel:
     def _write_some(self, frame: OutgoingFrame) -> int:
         if self.transport.gathers:
             return self.transport.write_pieces(frame.next_pieces(_IOV_MAX, WRITE_BYTES_MAX))
-        # The same position always yields the same join, as TLS demands of a repeated write.
+        # The same position always yields the same join; TLS requires that a repeated write has the
+        # same bytes.
         pieces = frame.next_pieces(_IOV_MAX, JOIN_BYTES_MAX)
         return self.transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))

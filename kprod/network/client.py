@@ -1,24 +1,24 @@
 # cython: annotation_typing=False, nonecheck=True
-"""All connections of one client behind plain calls: may I send, send, poll.
+"""All connections of one client: check for readiness, send, poll.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Nothing here blocks but the selector in `poll`, and nothing has a thread: the owner calls `poll` in
-a loop. Requests complete after every socket was looked at, so that a completion sees a settled
-client and may call anything but `poll` and `catch_up`.
+Only the selector in `poll` blocks, and there is no thread: the owner calls `poll` in a loop.
+Requests complete after all sockets were processed, so that a completion sees a consistent client
+and may call any method except `poll` and `catch_up`.
 
-A completion may run application callbacks for as long as they like, and responses arrive meanwhile.
-So the timer is advanced only to an instant after which every socket was read: a response that has
-arrived is not late.
+A completion may run application callbacks of any duration, while responses arrive. So the timer is
+advanced only to a time after which every socket was read: a response that has arrived is never
+late.
 
-Metadata first: while a question about the cluster is due, no node counts as ready.
+Metadata has priority: while a metadata request is due, no node is ready.
 
 Invariants.
-    Each request given to `send` completes exactly once.
-    An exception in a completion is logged; the others still run.
-    At most one attempt per node at a time, and a wait between attempts to one address.
+    Each request given to `send` completes exactly once. An exception in a completion is logged; the
+    other completions still run. There is at most one attempt for each node at a time, and a
+    back-off between attempts to one address.
 
-Thread-safety: one thread, but for `wakeup` and `requests_in_flight`, which any thread may use.
+Thread-safety: one thread; `wakeup` and `requests_in_flight` any thread.
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
 """
 
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
     from kprod.network.sleep_hook import SleepHook
 
 _logger = guarded_logger(__name__)
-_CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
-_READS_BEFORE_DEADLINES_MAX = 64  # a peer that never stops sending must not stop the timer
+_CLOSING_ROUNDS_MAX = 3  # completions may send once more and must then get their error
+_READS_BEFORE_DEADLINES_MAX = 64  # a peer that sends without end must not stop the timer
 
 
 class NetworkClient:
     """Connections to the nodes of one cluster.
 
     Attributes:
-        connections: To the nodes; says which node to ask.
-        direct_path: Lets other threads use the client while it sleeps; None for nobody.
+        connections: The connections by node; chooses nodes.
+        direct_path: Lets other threads use the client while it sleeps; None for none.
     """
 
-    def __init__(  # noqa: PLR0913 - what connections need of the world
+    def __init__(  # noqa: PLR0913 - the collaborators of a client
         self,
         settings: NetworkSettings,
         metadata: Metadata,
@@ -77,18 +77,18 @@ class NetworkClient:
         state_log: StateLog | None = None,
         security: Security | None = None,
     ) -> None:
-        """Make a client without connections.
+        """Start without connections.
 
         Args:
-            settings: Of the network.
-            metadata: Kept new by `poll`.
-            io: To the world; closed with the client.
-            clock: Read after each sleep, and after completions.
-            timer: For deadlines; `poll` advances it, others may put tasks on it too.
-            rng: For jitter, and to spread metadata questions over the nodes.
-            recorder: Told what happens; None keeps nothing.
-            state_log: Told of changes that an operator should know; None makes one.
-            security: Of all connections; None for none.
+            settings: Network settings.
+            metadata: The metadata, which `poll` refreshes.
+            io: Sockets, selector and resolver; closed with the client.
+            clock: The clock; read after each sleep and after completions.
+            timer: Timer for deadlines; `poll` advances it. Others may add tasks.
+            rng: Random numbers for jitter and for the choice of a node.
+            recorder: Called with events, for metrics; None for none.
+            state_log: Logs changes for an operator; None creates one.
+            security: TLS and SASL settings of all connections; None for plain connections.
         """
         self._recorder = recorder or SilentRecorder()
         self._context = ConnectionContext(
@@ -108,20 +108,21 @@ class NetworkClient:
         self.connections: Connections = Connections(self._context, metadata)
         self._context.attach_logins(clock, lambda: self.connections.is_any_ready)
         self._updater = MetadataUpdater(metadata, self, self.connections)
-        self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
+        # the snapshot that was last checked for all nodes failing
+        self._seen_snapshot: ClusterSnapshot | None = None
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
         self.direct_path: SleepHook | None = None
 
     def ready(self, node: Node, now_ms: int) -> bool:
-        """Whether a request may be sent to a node; if it is not connected, begin to.
+        """Whether a request may be sent to a node; starts to connect if necessary.
 
         Args:
-            node: As the newest snapshot has it.
+            node: The node from the newest snapshot.
             now_ms: Monotonic time.
 
         Returns:
-            As `is_ready`.
+            The result of `is_ready`.
         """
         if self.is_ready(node.node_id, now_ms):
             return True
@@ -133,14 +134,14 @@ class NetworkClient:
         return False
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether a request may be sent to a node, and should.
+        """Whether a request may be sent to a node, and no metadata request has priority.
 
         Args:
             node_id: Any.
             now_ms: Monotonic time.
 
         Returns:
-            True if `can_send`, and no question about the cluster is due.
+            True if `can_send`, and no metadata request is due.
         """
         self._now_ms = max(now_ms, self._now_ms)
         connection = self.connections.by_node_id.get(node_id)
@@ -151,14 +152,14 @@ class NetworkClient:
         )
 
     def idle_connection(self, node_id: int, now_ms: int) -> NodeConnection | None:
-        """Find the connection to a node that has answered everything.
+        """Return the connection to a node without requests in flight.
 
         Args:
             node_id: Any.
             now_ms: Monotonic time.
 
         Returns:
-            None if the node is not ready for a request, or has one.
+            The connection; None if the node is not ready or has requests in flight.
         """
         if not self.is_ready(node_id, now_ms):
             return None
@@ -166,11 +167,11 @@ class NetworkClient:
         return None if connection.requests.newest is not None else connection
 
     def has_completions(self) -> bool:
-        """Whether requests are to be completed at the end of the next `poll`."""
+        """Whether requests wait to be completed at the end of the next `poll`."""
         return bool(self._context.completions)
 
     def can_send(self, node_id: int) -> bool:
-        """Whether a node is connected, not throttled, and has room in flight.
+        """Whether a node is connected, not throttled, and below its limit of requests in flight.
 
         Args:
             node_id: Any.
@@ -183,15 +184,14 @@ class NetworkClient:
 
     @property
     def requests_in_flight(self) -> int:
-        """How many requests are sent and not complete; any thread."""
+        """The number of requests that were sent and are not complete; any thread."""
         return self.connections.requests_in_flight
 
     def send(self, request: ClientRequest, now_ms: int) -> None:
-        """Send a request; what can go wrong is told by its outcome, at the end of a `poll`.
+        """Send a request; its outcome, errors included, is reported at the end of a `poll`.
 
         Args:
-            request: To a node for which `can_send` is true. If it is not, the outcome is
-                `Disconnected` and nothing was written.
+            request: Its node must satisfy `can_send`; if not, the outcome is `Disconnected`.
             now_ms: Monotonic time.
         """
         self._now_ms = max(now_ms, self._now_ms)
@@ -215,10 +215,10 @@ class NetworkClient:
             self._reject(request, encoding_error(request, error))
 
     def poll(self, timeout_ms: int, now_ms: int) -> None:
-        """Do what there is to do: sockets, names, deadlines, metadata; then complete requests.
+        """Process sockets, resolved names, deadlines and metadata; then complete requests.
 
         Args:
-            timeout_ms: Longest sleep, at least 0; a deadline, an event or `wakeup` ends it sooner.
+            timeout_ms: Maximum sleep, at least 0; a deadline, an event or `wakeup` ends it earlier.
             now_ms: Monotonic time.
         """
         self._now_ms = max(now_ms, self._now_ms)
@@ -236,10 +236,10 @@ class NetworkClient:
         self._recorder.has_served(self._now_ms)
 
     def catch_up(self) -> None:
-        """Run every timer task that is due, after taking in each response that came before.
+        """Run all due timer tasks, after processing the responses that have arrived before.
 
-        It never sleeps, and it may consume a wakeup: the caller must look for the wakeup's cause
-        before it sleeps again.
+        Never sleeps. It may consume a wakeup: the caller must check the wakeup's cause before it
+        sleeps again.
         """
         timer = self._context.timer
         now_ms = self._read_clock()
@@ -252,7 +252,7 @@ class NetworkClient:
             self.fire_completions()
             timer.advance(now_ms)
             self.fire_completions()
-            now_ms = self._read_clock()  # later, if callbacks ran
+            now_ms = self._read_clock()  # later than before, if callbacks ran
         if now_ms > timer.now_ms:
             timer.advance(now_ms)
 
@@ -261,7 +261,7 @@ class NetworkClient:
         return self._now_ms
 
     def _serve(self, ready: list[tuple[Any, int]]) -> None:
-        """Take in what the selector reported, and the names that are resolved."""
+        """Process socket events and resolved names."""
         now_ms = self._read_clock()
         for connection, events in ready:
             connection.serve(events, now_ms)
@@ -271,17 +271,17 @@ class NetworkClient:
             self._context.login_outcomes.popleft()()
 
     def wakeup(self) -> None:
-        """End the present or the next `poll`'s sleep; any thread."""
+        """End the sleep of the current or the next `poll`; any thread."""
         self._context.io.selector.wakeup()
 
     @property
     def io(self) -> NetworkIO:
-        """Its access to the world."""
+        """The client's I/O."""
         return self._context.io
 
     @property
     def waker(self) -> Callable[[], object]:
-        """As `wakeup`, of built-ins only, for threads that know `poll` to sleep; see `Selector`."""
+        """A C function like `wakeup`, for threads that know that `poll` sleeps; see `Selector`."""
         return self._context.io.selector.waker
 
     def disconnect(self, node_id: int) -> None:
@@ -307,8 +307,8 @@ class NetworkClient:
     def close_after_fork(self) -> None:
         """Close all descriptors, in any state; complete no request and send nothing.
 
-        This is for a forked child, which must not disturb the parent's connections, and for a
-        client that `close` failed to close.
+        For a forked child, which must not disturb the parent's connections, and for a client whose
+        `close` failed.
         """
         self._closed = True
         self.connections.close_after_fork()
@@ -347,7 +347,7 @@ class NetworkClient:
         try:
             return selector.select(sleep_ms)
         finally:
-            direct_path.after_sleep()  # the selector watches all again before `catch_up` looks
+            direct_path.after_sleep()  # the selector must watch everything again before `catch_up`
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms
@@ -356,11 +356,11 @@ class NetworkClient:
         expiry_ms = self._context.timer.next_expiry_ms
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
-        # A request that was refused, or written without a response to come, is complete already.
+        # A request that was rejected, or that has no response and was written, is complete already.
         return 0 if self._context.completions else max(sleep_ms, 0)
 
     def _maybe_rebootstrap(self) -> None:
-        """Give up all nodes when a broker demands it, questions keep failing, or all are down."""
+        """Drop all nodes if a broker demands it, metadata requests fail, or all are down."""
         now_ms = self._now_ms
         if self._metadata.rebootstrap_is_due(now_ms):
             error = Disconnected("the client begins again from bootstrap_servers")
@@ -379,7 +379,7 @@ class NetworkClient:
             or self._rebootstraps.must_wait(snapshot.nodes, now_ms)
         ):
             return False
-        # Nothing but the loss of another connection can make it true for these nodes.
+        # For these nodes, only the loss of another connection can make the condition true.
         self._seen_snapshot = snapshot
         return all_failed(snapshot, self.connections, now_ms)
 
@@ -387,7 +387,7 @@ class NetworkClient:
         self._context.completions.append((request, unsent_outcome(request, error, self._now_ms)))
 
     def fire_completions(self) -> None:
-        """Tell what became of requests; `poll` does it at its end."""
+        """Complete the waiting requests; `poll` does it at its end."""
         completions = self._context.completions
         for _ in range(len(completions)):
             request, outcome = completions.popleft()
@@ -396,5 +396,5 @@ class NetworkClient:
             except Exception:
                 _logger.exception("A completion of %s failed", request.api_key.name)
                 if request.api_key is ApiKey.PRODUCE:
-                    # Batches may be half settled: the sender must end, which settles all.
+                    # Batches may be partly settled: the sender must end, which settles all of them.
                     raise

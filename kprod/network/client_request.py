@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A request as the client takes it, and what became of it.
+"""A request to a node, and its outcome.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -19,24 +19,23 @@ from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_response_header, encode_request_header
 
 ANSWER_BYTES = 32 * 1024
-"""Memory for the fields of any response, beyond as much as its bytes."""
+"""Memory for the fields of any response, in addition to its size in bytes."""
 
 _USUAL_BOUNDS = Bounds(memory_bytes=ANSWER_BYTES)
 
 
 class Outcome:  # noqa: B903 - those would be made by Python code
-    """What became of one request; exactly one of them is made for each.
+    """The outcome of a request; exactly one is created for each.
 
     Attributes:
-        node_id: Where it was sent.
-        version: The version it was written in; −1 if it never was encoded.
-        was_written: Whether the socket took at least one byte: if so, and there is no `body`, the
-            broker may have acted on it.
-        latency_ms: From `send` to this outcome.
-        now_ms: Monotonic, when it was found.
-        body: What the request made of its response. None for an error, and for a request without
-            response.
-        error: Why there is no response; None on success.
+        node_id: The node it was sent to.
+        version: The request's version; −1 if it was not encoded.
+        was_written: Whether the socket accepted at least one byte. If so, and without a `body`, the
+            broker may have executed the request.
+        latency_ms: Time from `send` to this outcome.
+        now_ms: Monotonic time of the outcome.
+        body: The decoded response. None for an error, and for a request without response.
+        error: The reason why there is no response; None on success.
     """
 
     def __init__(  # noqa: PLR0913 - its attributes
@@ -60,23 +59,22 @@ class Outcome:  # noqa: B903 - those would be made by Python code
 
 
 class ClientRequest:
-    """One request to one node.
+    """A request to one node.
 
-    A request whose bytes are elsewhere already, or whose responses are read more often than
-    others, is a subclass.
+    Subclasses are requests with pre-encoded bytes or with their own decoder.
 
     Attributes:
-        node_id: Which node.
-        api_key: Which request.
-        on_complete: Called once, at the end of a `poll`, in its thread.
-        body: Fields for the codec.
-        versions: First and last version that the caller can use; None for all that kprod has.
-        expects_response: False when the broker will send none (Produce with acks=0); the request is
-            then complete when it is written.
-        timeout_ms: From `send` to the response, at least 1; None for `request_timeout_ms`.
-        bounds: How much the response may hold, by the request; None for `ANSWER_BYTES`.
-        check: Given the response's fields; raises RemoteProtocolError for values that a broker
-            cannot mean, which ends the connection. None accepts all.
+        node_id: The node.
+        api_key: The API key.
+        on_complete: Called once with the outcome, at the end of a `poll`, in its thread.
+        body: The request's fields.
+        versions: First and last version that the caller supports; None for all that kprod has.
+        expects_response: False if the broker sends none (Produce with acks=0); the request is then
+            complete when it is written.
+        timeout_ms: Time from `send` to the response, at least 1; None for `request_timeout_ms`.
+        bounds: Memory bounds of the response; None for `ANSWER_BYTES`.
+        check: Validates the response's fields; raises RemoteProtocolError for impossible values,
+            which closes the connection. None accepts all.
     """
 
     def __init__(  # noqa: PLR0913 - its attributes
@@ -108,18 +106,18 @@ class ClientRequest:
         return self.versions or SUPPORTED[self.api_key]
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
-        """Make the request's bytes.
+        """Encode the request.
 
         Args:
-            version: As chosen with the peer.
-            correlation_id: Comes back in the response.
-            client_id: The client's name for itself.
+            version: The negotiated version.
+            correlation_id: The correlation id.
+            client_id: The client id.
 
         Returns:
-            The frame, nothing of it written.
+            The frame to write.
 
         Raises:
-            LocalProtocolError: The body does not fit the version, or there is none.
+            LocalProtocolError: The body does not fit the version, or is missing.
         """
         if self.body is None:
             raise LocalProtocolError(f"a {self.api_key.name} request has no body")
@@ -129,20 +127,20 @@ class ClientRequest:
         return OutgoingFrame([b"".join((length, header, body))])
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - each request's own
-        """Read the response.
+        """Decode the response.
 
-        What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
-        (2.16) ends its Metadata answers with a stray byte.
+        Bytes after the body are ignored, as Kafka's client does; librdkafka's mock cluster (2.16)
+        ends its Metadata responses with an extra byte.
 
         Args:
-            version: It is written in.
-            frame: Without its length.
+            version: The version of request and response.
+            frame: The frame without its length prefix.
 
         Returns:
-            Its fields, a dict.
+            The fields, as a dict.
 
         Raises:
-            RemoteProtocolError: It is no such response, or holds more than was asked for.
+            RemoteProtocolError: The response is malformed or exceeds its bounds.
         """
         _, body_offset = decode_response_header(self.api_key, version, frame)
         codec = response_codec(self.api_key, version)
@@ -153,24 +151,24 @@ class ClientRequest:
         return fields
 
     def complete(self, outcome: Outcome) -> None:
-        """Tell what became of it.
+        """Report the outcome.
 
         Args:
-            outcome: Made once.
+            outcome: The outcome; there is only one.
         """
         self.on_complete(outcome)
 
 
 def unsent_outcome(request: ClientRequest, error: KprodError, now_ms: int) -> Outcome:
-    """Make the outcome of a request of which nothing was written.
+    """Create the outcome of a request of which nothing was written.
 
     Args:
-        request: That was not sent.
-        error: Why not.
+        request: The request.
+        error: The reason.
         now_ms: Monotonic time.
 
     Returns:
-        Not written, without a version.
+        The outcome: not written, without a version.
     """
     return Outcome(
         node_id=request.node_id,
@@ -183,14 +181,14 @@ def unsent_outcome(request: ClientRequest, error: KprodError, now_ms: int) -> Ou
 
 
 def encoding_error(request: ClientRequest, cause: Exception) -> KprodError:
-    """Make the error of a request that kprod itself could not encode.
+    """Create the error for a request that could not be encoded.
 
     Args:
-        request: Of which nothing was written.
-        cause: The error raised.
+        request: The request.
+        cause: The exception.
 
     Returns:
-        Retriable after a MemoryError, since memory comes free again.
+        The error; it is retriable after a MemoryError, since memory may become free.
     """
     text = f"a request for {request.api_key.name} could not be made: {cause!r}"
     error = Disconnected(text) if isinstance(cause, MemoryError) else KprodError(text)

@@ -1,20 +1,19 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One node's connection: its state, its requests in flight, and how it ends.
+"""The connection to one node: its state, its requests in flight, and its end.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
     set-up → handshake → READY → requests and responses → lost → back-off
 
-Names, sockets and TLS are `ConnectionSetup`'s, the handshake and further logins `NodeSession`'s.
+`ConnectionSetup` handles names, sockets and TLS; `NodeSession` the handshake and further logins.
 
-Whatever goes wrong ends in `drop`: the socket closed, every request in flight completed with an
-error that says whether it was written, the next attempt held back. There is no other way out, so
-nothing can be half closed.
+Every failure ends in `drop`: it closes the socket, completes every request in flight with an error
+that says whether it was written, and delays the next attempt. As there is no other way to end,
+nothing can remain half closed.
 
 Invariants.
-    A socket is watched by the selector exactly while `channel` is set.
-    `requests` holds something only while there is a channel.
-    Every deadline is on the timer and is cancelled with its cause.
+    The selector watches a socket exactly while `channel` is set. `requests` is empty without a
+    channel. Every deadline is a timer task and is cancelled together with its cause.
 
 Thread-safety: one thread.
 Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-219.
@@ -58,29 +57,29 @@ if TYPE_CHECKING:
 
 _logger = guarded_logger(__name__)
 
-# Looked up for each request, and a class of enums is slow to ask.
+# Cached: looked up for each request, and attribute access on an enum class is slow.
 _CONNECTING = ConnectionState.CONNECTING
 _TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
 _LOGGING_IN = frozenset({ConnectionState.AUTHENTICATING, ConnectionState.REAUTHENTICATING})
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
-_PREFIX_BYTES = 4  # a frame is told without its length
+_PREFIX_BYTES = 4  # a frame is passed without its length prefix
 
 
 class NodeConnection:
-    """The connection to one node; it outlives its sockets.
+    """The connection to one node; exists longer than its sockets.
 
     Attributes:
-        channel: Of the present socket; None while there is none.
-        events: That the selector watches that socket for.
+        channel: The channel of the current socket; None without a socket.
+        events: The events that the selector watches the socket for.
     """
 
     def __init__(self, node: Node, context: ConnectionContext) -> None:
         """Start disconnected.
 
         Args:
-            node: Where to.
-            context: What the client's connections share.
+            node: The node to connect to.
+            context: The state that the client's connections share.
         """
         self.node = node
         self.state: NodeState = NodeState(context.settings, context.rng)
@@ -102,7 +101,8 @@ class NodeConnection:
             now_ms: Monotonic time.
 
         Returns:
-            True when READY, not throttled, let in for a while yet, and with room in flight.
+            True if READY, not throttled, not close to the end of its session, and below the limit
+            of requests in flight.
         """
         state = self.state
         return (
@@ -112,7 +112,7 @@ class NodeConnection:
         )
 
     def connect(self, now_ms: int) -> None:
-        """Start an attempt; the caller asked `state.can_connect`.
+        """Start an attempt; the caller has checked `state.can_connect`.
 
         Args:
             now_ms: Monotonic time.
@@ -122,16 +122,16 @@ class NodeConnection:
         self._setup.begin(allowed_ms, now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Continue with the addresses of the node's name, if they are awaited.
+        """Continue with the resolved addresses, if the connection waits for them.
 
         Args:
-            resolution: For this node's host and port.
+            resolution: The result for this node's host and port.
             now_ms: Monotonic time.
         """
         self._setup.on_resolution(resolution, now_ms)
 
     def serve(self, events: int, now_ms: int) -> None:
-        """Take in what the selector reported.
+        """Process socket events.
 
         Args:
             events: `EVENT_READ`, `EVENT_WRITE` or both.
@@ -144,21 +144,21 @@ class NodeConnection:
         except OSError as error:
             self.drop(lost_error(self.node, error), now_ms)
         except KprodError as error:
-            # It is kept, for texts; its frames hold the response that cannot be read.
+            # The error is kept for texts; its frames hold the response that cannot be decoded.
             self.drop(without_frames(error), now_ms)
-        except Exception as error:  # noqa: BLE001 - MemoryError, most likely
+        except Exception as error:  # noqa: BLE001 - most likely a MemoryError
             _lose(self, error, now_ms)
 
     def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
-        """Send a request; the caller asked `can_send`.
+        """Send a request; the caller has checked `can_send`.
 
         Args:
-            request: To this node.
-            version: As chosen with the peer.
+            request: A request for this node.
+            version: The negotiated version.
             now_ms: Monotonic time.
 
         Raises:
-            KprodError: The request cannot be encoded; nothing has been sent.
+            KprodError: The request cannot be encoded; nothing was sent.
         """
         channel = self.channel
         assert channel is not None  # noqa: S101 - READY implies a channel
@@ -170,7 +170,7 @@ class NodeConnection:
         self._last_active_ms = now_ms
         self.requests.add(in_flight)
         try:
-            channel.send(frame)  # before the books: the peer is at work meanwhile
+            channel.send(frame)  # before the bookkeeping, so that the broker can already work
             self._note_written(channel, now_ms)
             if self.requests.newest is in_flight:
                 self._arm_request_timeout(in_flight)
@@ -179,10 +179,11 @@ class NodeConnection:
             fail_later(self, error)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
-        """Give up the connection, or the attempt, because of an error.
+        """Close the connection, or abort the attempt, because of an error.
 
         Args:
-            error: Why; requests in flight complete with it, or as disconnected because of it.
+            error: The reason; requests in flight complete with it, or as disconnected because of
+                it.
             now_ms: Monotonic time.
         """
         if self.state.is_down:
@@ -201,16 +202,16 @@ class NodeConnection:
         self._setup.end(tries_next=was_connecting)
         self.state.fail(now_ms, authentication=is_refusal(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
-        if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
+        if failures & (failures - 1) == 0:  # of many, log only the 1st, 2nd, 4th, 8th and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}
             self._note(Event.DISCONNECTED, reason=error, **more)
         self._context.listener.on_connection_down(self.node, error, failures)
         self._fail_requests(error, now_ms)
 
     def close_after_fork(self) -> None:
-        """Close this process's copy of the socket; in a forked child, whose parent continues.
+        """Close this process's copy of the socket, in a forked child.
 
-        The selector is not asked: what it watches it shares with the parent's.
+        The selector is not called, since it is shared with the parent's.
         """
         if self._setup.tls is not None:
             self._setup.tls.close_after_fork()
@@ -237,33 +238,34 @@ class NodeConnection:
         self.features = None
 
     def attach(self, channel: Channel) -> None:
-        """See `ConnectionOwner`."""
+        """Implement `ConnectionOwner.attach`."""
         self.channel = channel
         self.events = EVENT_WRITE
         self._context.io.selector.register(channel.transport, EVENT_WRITE, self)
 
     def release_channel(self) -> None:
-        """See `ConnectionOwner`."""
+        """Implement `ConnectionOwner.attach`."""
         if self.channel is not None:
             self._context.io.selector.unregister(self.channel.transport)
             self.channel.close()
             self.channel = self._setup.tls = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
-        told = [request for request, _ in self._context.completions]  # as `take_frame` was cut off
+        # completed already, before `take_frame` was interrupted
+        told = [request for request, _ in self._context.completions]
         for in_flight in self.requests.take_all():
             if in_flight.request not in told:
                 self._complete(in_flight, now_ms, error=error_for_request(error, self.node))
 
     def begin_check(self, now_ms: int) -> None:
-        """See `ConnectionOwner`."""
+        """Implement `ConnectionOwner.attach`."""
         self._setup.stop_clock()
         self.state.begin_check()
         self.watch(EVENT_READ)
         self._session.begin(self._setup.address, now_ms)
 
     def log_in_again(self, now_ms: int) -> None:
-        """Make the login again; the caller asked `state.must_log_in_again`.
+        """Start another login; the caller has checked `state.must_log_in_again`.
 
         Args:
             now_ms: Monotonic time.
@@ -274,7 +276,7 @@ class NodeConnection:
             self.drop(error, now_ms)
 
     def on_let_in(self, now_ms: int, *, is_again: bool) -> None:
-        """See `SessionOwner`."""
+        """Implement `SessionOwner.on_let_in`."""
         if is_again:
             self._note(Event.REAUTHENTICATED, **self._login_fields(now_ms))
             return
@@ -302,7 +304,7 @@ class NodeConnection:
         return fields
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
-        """Update the selector's interest; complete requests that expect no response."""
+        """Update the selector's interest; complete requests that have no response."""
         events = EVENT_READ | EVENT_WRITE if channel.has_output else EVENT_READ
         self.watch(events)
         newest = self.requests.newest
@@ -311,7 +313,7 @@ class NodeConnection:
                 self._complete(in_flight, now_ms)
 
     def watch(self, events: int) -> None:
-        """Let the selector report these events, if there is a socket."""
+        """Watch the socket for these events, if there is a socket."""
         if events != self.events and self.channel is not None:
             self._context.io.selector.modify(self.channel.transport, events, self)
             self.events = events
@@ -325,7 +327,7 @@ class NodeConnection:
             raise channel.reader.error
 
     def take_frame(self, frame: Frame, now_ms: int) -> None:
-        """Pair a response, without its length, with the oldest request."""
+        """Match a response, given without its length prefix, with the oldest request."""
         self._last_active_ms = now_ms
         self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         in_flight = self.requests.oldest(correlation_id_of(frame))
@@ -337,7 +339,8 @@ class NodeConnection:
             self._session.go_on(now_ms)
             return
         body = in_flight.request.decode(version, frame)
-        self._complete(in_flight, now_ms, body=body)  # first: without memory it stays in flight
+        # first: if memory is short, it stays in flight
+        self._complete(in_flight, now_ms, body=body)
         self.requests.complete_oldest()
         if not isinstance(body, list):
             fields = body.fields if isinstance(body, MetadataResponse) else body
@@ -407,14 +410,13 @@ class NodeConnection:
 
 
 def fail_later(connection: NodeConnection, cause: Exception) -> None:
-    """Have the next `serve` give up a connection, which the selector then reports at once.
+    """Make the next `serve` drop a connection; the selector reports it immediately.
 
-    For a failure where nobody may be told of it yet, as on an application's thread
-    (`DirectPath`).
+    For a failure on an application's thread (`DirectPath`), where it must not be reported yet.
 
     Args:
-        connection: Whose requests in flight go again.
-        cause: What kprod itself failed with.
+        connection: The connection; its requests in flight are retried.
+        cause: The exception.
     """
     if connection.channel is not None:
         connection.requests.doubt_fates()
@@ -423,7 +425,7 @@ def fail_later(connection: NodeConnection, cause: Exception) -> None:
 
 
 def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
-    """Give up a connection because kprod itself failed on it; its requests go again."""
+    """Drop a connection because of a failure in kprod itself; its requests are retried."""
     node = connection.node
     connection.requests.doubt_fates()
     connection.drop(failure_error(node, cause), now_ms)

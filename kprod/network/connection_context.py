@@ -1,13 +1,13 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""What the connections of one client share, their I/O included.
+"""The state that the connections of one client share, including their I/O.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Tests and the simulation give their own selector, resolver and sockets as a `NetworkIO`, and run
-the rest unchanged.
+Tests and the simulation replace selector, resolver and sockets by a `NetworkIO` and run the rest
+unchanged.
 
-Thread-safety: one thread, the client's.
+Thread-safety: the client's thread.
 """
 
 import functools
@@ -41,18 +41,19 @@ if TYPE_CHECKING:
     from kprod.network.client_request import ClientRequest, Outcome
 
 DEFAULT_CLIENT_ID = "kprod"
-FETCH_OVERHEAD_BYTES_MAX = 16 << 20  # of a response beside its records: names, aborted transactions
+# size of a response without its records: names, aborted transactions
+FETCH_OVERHEAD_BYTES_MAX = 16 << 20
 
 
 class NetworkIO(NamedTuple):
     """The I/O of a client; tests replace it.
 
     Attributes:
-        selector: Readiness and sleep.
-        resolver: Names.
-        connect: Sockets.
-        make_socket_wait: Waits for one socket; called only if `selector.can_pause`.
-        logins: Runs what may block of logins; None runs it inline, where it must not block.
+        selector: Waits for socket events.
+        resolver: Resolves names.
+        connect: Opens sockets.
+        make_socket_wait: Creates a wait for one socket; called only if `selector.can_pause`.
+        logins: Runs the blocking parts of logins; None runs them inline, where they must not block.
     """
 
     selector: Selector
@@ -63,10 +64,10 @@ class NetworkIO(NamedTuple):
 
 
 def system_io(settings: NetworkSettings) -> NetworkIO:
-    """Make a client's I/O with the operating system.
+    """Create a client's I/O on the operating system.
 
     Args:
-        settings: Socket buffers.
+        settings: Socket buffer sizes.
 
     Returns:
         The I/O; `NetworkClient.close` closes it.
@@ -85,17 +86,17 @@ def system_io(settings: NetworkSettings) -> NetworkIO:
 
 
 class ConnectionListener(Protocol):
-    """Receives the connections' changes of state."""
+    """Called when connections change state."""
 
     def on_connection_ready(self, node: Node) -> None:
-        """Requests may be sent to a node."""
+        """Called when requests may be sent to a node."""
 
     def on_connection_down(self, node: Node, error: KprodError, failures: int) -> None:
-        """A connection or an attempt failed, the latest of `failures` in a row at its address."""
+        """Process a failed connection or attempt; `failures` counts consecutive ones."""
 
 
 class ConnectionContext:
-    """Shared by the connections of one client."""
+    """The state that the connections of one client share."""
 
     def __init__(  # noqa: PLR0913 - what connections need of their client
         self,
@@ -112,14 +113,14 @@ class ConnectionContext:
         """Gather.
 
         Args:
-            settings: Of the network.
+            settings: Network settings.
             io: Selector, resolver and sockets.
-            timer: All deadlines.
-            rng: All jitter.
+            timer: Timer for all deadlines.
+            rng: Random numbers for jitter.
             listener: The client.
-            recorder: Told of requests, responses and connections.
-            state_log: Told of changes that an operator should know; None makes one.
-            security: Of all connections; None for none.
+            recorder: Called with requests, responses and connections.
+            state_log: Logs changes for an operator; None creates one.
+            security: TLS and SASL settings of all connections; None for plain connections.
         """
         self.security: Security = security or Security()
         self.settings = settings
@@ -139,12 +140,12 @@ class ConnectionContext:
         self.receive_buffer: bytearray = bytearray(RECEIVE_BUFFER_BYTES)
         self.attempts: ConnectionAttempts = ConnectionAttempts(settings, rng)
         self.logins: LoginJobs = io.logins or InlineJobs(io.selector.wakeup)
-        # Looked at in each turn.
+        # Cached: checked in each turn.
         self.login_outcomes: deque[Callable[[], None]] = self.logins.outcomes
         self._correlation_id = -1
 
     def attach_logins(self, clock: Clock, is_connected: Callable[[], bool]) -> None:
-        """Give the client's logins what they need.
+        """Connect the client's logins with clock and connections.
 
         Args:
             clock: Monotonic and wall clock.
@@ -155,17 +156,17 @@ class ConnectionContext:
         )
 
     def close(self) -> None:
-        """Close the I/O, and give its memory back."""
+        """Close the I/O and free its memory."""
         self.io.resolver.close()
         self.logins.close()
         self.io.selector.close()
         self.receive_buffer = bytearray()
 
     def next_correlation_id(self) -> int:
-        """Number a request.
+        """Return the next correlation id.
 
         Returns:
-            0, 1, … and 0 again after the last one that is not SASL's.
+            0, 1, …, and 0 again before the range that Kafka reserves for SASL.
         """
         self._correlation_id = (self._correlation_id + 1) % (CORRELATION_ID_MAX + 1)
         return self._correlation_id

@@ -1,10 +1,10 @@
 # cython: annotation_typing=False, nonecheck=True
-"""All connections of one client by node, and which node to ask next.
+"""The connections of one client by node, and the choice of a node.
 
-Holds one `NodeConnection` for each node that was asked for, says when a node can be connected or
-sent to, and chooses a node for a request that any node can answer.
+Holds one `NodeConnection` for each requested node, says when it can be connected to or sent to, and
+chooses a node for requests that any node can answer.
 
-Thread-safety: the client's thread, but for `requests_in_flight`, which any thread may read.
+Thread-safety: the client's thread; `requests_in_flight` any thread.
 Source: leastLoadedNode and pollDelayMs of Kafka's NetworkClient (clients 4.3.1).
 """
 
@@ -17,7 +17,7 @@ from kprod.network.connection_context import ConnectionContext
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.resolver import Resolution
 
-# Ranks of nodes for a request that any can answer; the least is chosen.
+# Ranks of nodes for a request that any can answer; the lowest is chosen.
 _SENDABLE = 0
 _CONNECTING = 1
 _CONNECTABLE = 2
@@ -27,29 +27,30 @@ class Connections:
     """The connections of one client.
 
     Attributes:
-        by_node_id: All of them; a node that left the cluster is forgotten once it is down.
+        by_node_id: All connections; that of a node which has left the cluster is removed when it is
+            down.
     """
 
     def __init__(self, context: ConnectionContext, metadata: Metadata) -> None:
         """Make an empty collection.
 
         Args:
-            context: What the connections share.
-            metadata: Its snapshot says which nodes there are.
+            context: The state that connections share.
+            metadata: Its snapshot has the nodes.
         """
         self._context = context
         self._metadata = metadata
         self.by_node_id: dict[int, NodeConnection] = {}
 
     def of(self, node: Node) -> NodeConnection:
-        """Find a node's connection, or make one.
+        """Return a node's connection; creates it if necessary.
 
         Args:
-            node: As the newest snapshot has it; a connection to another address of it that is down
-                is replaced.
+            node: The node from the newest snapshot; a connection that is down and has another
+                address is replaced.
 
         Returns:
-            In whatever state it is.
+            The connection, in any state.
         """
         connection = self.by_node_id.get(node.node_id)
         if connection is None or (connection.state.is_down and connection.node != node):
@@ -65,7 +66,7 @@ class Connections:
             now_ms: Monotonic time.
 
         Returns:
-            The rest of a back-off, at least 0; `NEVER_MS` if it is connected or connecting.
+            Remaining back-off, at least 0; `NEVER_MS` if it is connected or connecting.
         """
         attempts = self._context.attempts
         wait_ms = attempts.wait_ms(node, now_ms)
@@ -76,15 +77,15 @@ class Connections:
         return max(wait_ms, state.retry_at_ms - now_ms) if state.is_down else NEVER_MS
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until asking `ready` again can make a difference, if no event comes before.
+        """How long `ready` will return False, unless an event comes before.
 
         Args:
             node: Any.
             now_ms: Monotonic time.
 
         Returns:
-            The rest of a back-off or throttle; 0 if a request may be sent or an attempt begun;
-            `NEVER_MS` if only an event (connected, answered) can change it, which ends `poll`.
+            Remaining back-off or throttle time; 0 if a request may be sent or an attempt may start;
+            `NEVER_MS` if only an event can change it, which ends `poll`.
         """
         connection = self.by_node_id.get(node.node_id)
         if connection is None or connection.state.is_down:
@@ -95,13 +96,13 @@ class Connections:
         return 0 if connection.can_send(now_ms) else NEVER_MS
 
     def next_attempt_in_ms(self, now_ms: int) -> int:
-        """How long until some node of the snapshot can be connected to or sent to again.
+        """How long until any node of the snapshot can be connected to or sent to.
 
         Args:
             now_ms: Monotonic time.
 
         Returns:
-            The least `poll_delay_ms`.
+            The minimum of all `poll_delay_ms`.
         """
         nodes = self._metadata.snapshot.nodes.values()
         return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
@@ -113,8 +114,9 @@ class Connections:
             now_ms: Monotonic time.
 
         Returns:
-            Connected with fewest requests in flight; else one being connected to; else the one
-            whose last attempt is longest ago. None when all are throttled, full or held back.
+            The connected node with fewest requests in flight; else a connecting one; else the one
+            whose last attempt is longest ago. None if all are throttled, at their limits, or in
+            back-off.
         """
         nodes = list(self._metadata.snapshot.nodes.values())
         start = self._context.rng.randrange(len(nodes)) if nodes else 0
@@ -127,7 +129,7 @@ class Connections:
         return chosen
 
     def _rank(self, node: Node, now_ms: int) -> tuple[int, int] | None:
-        """How well a node suits a request that any can answer, least first; None for not at all."""
+        """Rank a node for a request that any can answer, lowest first; None if it is unsuitable."""
         connection = self.by_node_id.get(node.node_id)
         if connection is None or connection.state.is_down:
             if self.connect_delay_ms(node, now_ms):
@@ -140,19 +142,19 @@ class Connections:
         return None if connection.state.is_ready else (_CONNECTING, 0)
 
     def features(self, node_id: int) -> BrokerFeatures | None:
-        """What a node said about itself when it was connected to.
+        """Return the versions and features that a node reported on connection.
 
         Args:
             node_id: Any.
 
         Returns:
-            Versions and finalized features; None while not connected.
+            The versions and finalized features; None while not connected.
         """
         connection = self.by_node_id.get(node_id)
         return None if connection is None else connection.features
 
     def in_flight_count(self, node_id: int) -> int:
-        """How many requests of a node are sent and not complete.
+        """Return how many requests to a node were sent and are not complete.
 
         Args:
             node_id: Any.
@@ -165,7 +167,7 @@ class Connections:
 
     @property
     def requests_in_flight(self) -> int:
-        """How many requests are sent and not complete; any thread."""
+        """The number of requests that were sent and are not complete; any thread."""
         return sum(len(connection.requests) for connection in list(self.by_node_id.values()))
 
     @property
@@ -174,10 +176,10 @@ class Connections:
         return any(connection.state.is_connected for connection in self.by_node_id.values())
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Hand a resolved name to every connection that has it.
+        """Pass a resolved name to every connection that waits for it.
 
         Args:
-            resolution: Of a host and port.
+            resolution: The result for a host and port.
             now_ms: Monotonic time.
         """
         for connection in list(self.by_node_id.values()):
@@ -185,10 +187,10 @@ class Connections:
                 connection.on_resolution(resolution, now_ms)
 
     def drop_all(self, error: KprodError, now_ms: int) -> None:
-        """Give up every connection and attempt.
+        """Drop every connection and attempt.
 
         Args:
-            error: Why.
+            error: The reason.
             now_ms: Monotonic time.
         """
         for connection in self.by_node_id.values():
@@ -201,7 +203,7 @@ class Connections:
         self.by_node_id = {}
 
     def _forget_gone_nodes(self) -> None:
-        """Let go of nodes that left the cluster, so that their number stays bounded."""
+        """Remove the connections of nodes that left the cluster, to bound their number."""
         nodes = self._metadata.snapshot.nodes
         for node_id, connection in list(self.by_node_id.items()):
             if connection.state.is_down and node_id not in nodes:

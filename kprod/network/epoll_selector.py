@@ -1,16 +1,16 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Sleep until a socket is ready, on Linux, with as few system calls as there can be.
+"""Waits for socket events on Linux, with a minimum of system calls.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-To be woken costs the sleeper nothing: an event file is watched for edges, so its counter is never
-read, and each writing to it ends one `select`. Of a round trip of a single record that is a tenth.
+A wakeup costs the sleeping thread nothing: the eventfd is edge-triggered, so its counter is never
+read, and each write ends one `select`. That saves a tenth of the round trip of a single record.
 
 Invariants.
-    A `wakeup` ends the present `select`, or the next one.
-    The event file is open for as long as anybody can write to it.
+    A `wakeup` ends the current `select`, or the next one. The eventfd stays open while any thread
+    may write to it.
 
-Thread-safety: `wakeup` and `waker` from any thread; the rest belongs to the client's thread.
+Thread-safety: `wakeup` and `waker` any thread; other methods the client's thread.
 Source: epoll(7) on edges; eventfd(2).
 """
 
@@ -28,16 +28,16 @@ from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, Watched
 
 IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
-EVENT_COUNT_OF_ONE: Final = (1).to_bytes(8, sys.byteorder)  # what an event file is written
+EVENT_COUNT_OF_ONE: Final = (1).to_bytes(8, sys.byteorder)  # the value written to an eventfd
 
 _MS_PER_S: Final = 1_000
 
 
 class EpollSelector:
-    """epoll, and an event file to be woken by."""
+    """epoll, with an eventfd for wakeups."""
 
     def __init__(self) -> None:
-        """Take two descriptors."""
+        """Open two descriptors."""
         self._epoll = select.epoll()
         self._owners: dict[int, Any] = {}
         self._wake: OwnedDescriptor | None = OwnedDescriptor(
@@ -66,7 +66,7 @@ class EpollSelector:
         """See `Selector.unregister`."""
         descriptor = watched.fileno()
         del self._owners[descriptor]
-        with contextlib.suppress(OSError):  # the kernel forgets closed descriptors
+        with contextlib.suppress(OSError):  # the kernel has removed a closed descriptor already
             self._epoll.unregister(descriptor)
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
@@ -80,7 +80,7 @@ class EpollSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        wake = self._wake  # held, and so open, until it is written to
+        wake = self._wake  # keeps it open until the write is done
         if wake is not None:
             with contextlib.suppress(OSError):
                 wake.write(EVENT_COUNT_OF_ONE)
@@ -100,11 +100,11 @@ class EpollSelector:
 
     def close_after_fork(self) -> None:
         """See `Selector.close_after_fork`."""
-        self.close()  # it closes the child's copies, and asks nothing of the epoll that is shared
+        self.close()  # closes the child's copies, without a call to the shared epoll
 
 
 def _to_epoll(events: int) -> int:
-    """What epoll calls it; where nothing is awaited, still that the peer has gone."""
+    """Convert events to epoll's; without any, epoll still reports that the peer has closed."""
     if events == EVENT_READ:
         return select.EPOLLIN
     if events == EVENT_NONE:
@@ -114,6 +114,6 @@ def _to_epoll(events: int) -> int:
 
 
 def _from_epoll(bits: int) -> int:
-    """Errors and hang-ups count as both, so that whoever reads or writes finds them."""
+    """Convert epoll's events; errors count as both, so that the next call reports them."""
     reads = EVENT_READ if bits & ~select.EPOLLOUT else 0
     return reads | (EVENT_WRITE if bits & ~select.EPOLLIN else 0)

@@ -1,19 +1,18 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Bytes as they come in, cut into frames: four bytes of length, then that many bytes.
+"""Splits a byte stream into frames: a length of four bytes, then that many bytes.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-The length is a peer's word. It is checked against a limit and used for nothing but counting:
-memory grows with the bytes that have really arrived, at most to twice as many. A length that cannot
-be meant usually is no length at all but the beginning of another protocol's answer, and the error
-says which.
+The length is not trusted. It is checked against a limit, and memory grows with the bytes that have
+arrived, to at most twice their number. An impossible length usually is the beginning of another
+protocol's response; the error names that protocol.
 
-Invariant: a frame is returned exactly once, complete, in order. Nothing is read behind a bad
-length, but the frames before it are good.
+Invariant: each frame is returned exactly once, complete and in order. Nothing is read after an
+    invalid length; the frames before it are valid.
 
-Thread-safety: one thread. No socket here.
+Thread-safety: one thread. No I/O here.
 Source: Kafka's protocol guide, "Common request and response structure"; RFC 8446 and RFC 9112 for
-what other servers say first.
+    the first bytes of other servers.
 """
 
 import struct
@@ -22,10 +21,10 @@ from kprod._core.wire.frames import resize_frame, whole_frame
 from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4
-RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; ample for a fetch
-RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # of a broker that has not let us in yet
-ROOM_BYTES_MIN = 64 * 1024  # of a frame under way, for the next read
-RESPONSE_BYTES_MIN = 4  # a correlation id
+RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; sufficient for a fetch
+RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # limit before the login is complete
+ROOM_BYTES_MIN = 64 * 1024  # of an incomplete frame, for the next read
+RESPONSE_BYTES_MIN = 4  # size of a correlation id
 
 WITHOUT_TLS = (
     "This client connects without TLS (security_protocol=PLAINTEXT): set security_protocol=SSL, or"
@@ -41,36 +40,37 @@ Frame = bytes | bytearray
 
 
 class FrameReader:
-    """Cuts a stream into frames."""
+    """Splits a stream into frames."""
 
     def __init__(self, *, bytes_max: int = RESPONSE_BYTES_MAX) -> None:
-        """Start at a frame's border.
+        """Start at the beginning of a frame.
 
         Args:
-            bytes_max: The longest frame to accept; may be changed between frames.
+            bytes_max: Maximum size of a frame; may be changed between frames.
         """
         self.bytes_max = bytes_max
-        self._head = bytearray()  # of the length, when it arrived in pieces
-        self._partial: bytearray | None = None  # a frame whose length is known
-        self.filled_bytes: int = 0  # of `_partial`; behind them is room for the next read
-        self._wanted = 0  # bytes that `_partial` still lacks
-        self.error: RemoteProtocolError | None = None  # set for good by a bad length
+        self._head = bytearray()  # the part of a length that has arrived
+        self._partial: bytearray | None = None  # an incomplete frame with a known length
+        # bytes of `_partial` that have arrived; the rest is space for the next read
+        self.filled_bytes: int = 0
+        self._wanted = 0  # bytes that `_partial` lacks
+        self.error: RemoteProtocolError | None = None  # set permanently by an invalid length
 
     @property
     def is_at_border(self) -> bool:
-        """Whether everything so far was whole frames."""
+        """Whether all bytes so far were complete frames."""
         return not self._head and self._partial is None
 
     @property
     def is_in_frame(self) -> bool:
-        """Whether a frame is under way whose length is known."""
+        """Whether there is an incomplete frame with a known length."""
         return self._partial is not None
 
     def make_room(self) -> bytearray:
-        """Make room for more of the frame under way, as much again as has arrived.
+        """Enlarge the buffer of the incomplete frame, up to twice the bytes that have arrived.
 
         Returns:
-            The frame, to be filled from `filled_bytes` on, at most to its end.
+            The buffer, to be filled from `filled_bytes` on.
         """
         partial = self._partial
         assert partial is not None  # noqa: S101 - the caller looked
@@ -79,13 +79,13 @@ class FrameReader:
         return partial
 
     def fill(self, count_bytes: int) -> Frame | None:
-        """Take in bytes that are in the frame under way already.
+        """Account for bytes that were read into the buffer of `make_room`.
 
         Args:
-            count_bytes: How many were read to where `make_room` said.
+            count_bytes: Number of bytes read.
 
         Returns:
-            The frame, if it is complete now.
+            The frame, if it is complete.
         """
         self.filled_bytes += count_bytes
         self._wanted -= count_bytes
@@ -95,27 +95,28 @@ class FrameReader:
         return frame
 
     def whole_frame(self, buffer: bytearray, count_bytes: int) -> Frame | None:
-        """Take in bytes that are one frame and nothing else: most often they are.
+        """Process bytes that are exactly one frame, which is the usual case.
 
         Args:
-            buffer: Begins with the bytes that arrived; copied.
-            count_bytes: How many bytes have.
+            buffer: The bytes that arrived, at its beginning; copied.
+            count_bytes: Number of bytes.
 
         Returns:
-            The frame without its length. None for anything else, and then nothing is taken in.
+            The frame without its length prefix. None if the bytes are anything else; then nothing
+            was consumed.
         """
         if self.error is not None or self._partial is not None or self._head:
             return None
         return whole_frame(buffer, count_bytes, self.bytes_max)
 
     def feed(self, view: memoryview) -> list[Frame]:
-        """Take in bytes.
+        """Process bytes.
 
         Args:
-            view: The bytes that arrived, of any length; copied.
+            view: The bytes that arrived, any number; copied.
 
         Returns:
-            The frames that are now complete, without their lengths. Look at `error` afterwards.
+            The completed frames, without their length prefixes. Check `error` afterwards.
         """
         frames: list[Frame] = []
         position = 0
@@ -129,7 +130,7 @@ class FrameReader:
         return frames
 
     def _fill(self, view: memoryview, position: int, frames: list[Frame]) -> int:
-        """Add to the frame under way."""
+        """Add bytes to the incomplete frame."""
         partial = self._partial
         assert partial is not None  # noqa: S101 - the caller looked
         piece = view[position : position + self._wanted]
@@ -140,7 +141,7 @@ class FrameReader:
         return position + len(piece)
 
     def _gather_length(self, view: memoryview, position: int) -> int:
-        """Collect a length that is cut by the end of a read."""
+        """Collect a length prefix that is split between reads."""
         piece = view[position : position + LENGTH_BYTES - len(self._head)]
         self._head += piece
         if len(self._head) == LENGTH_BYTES:
@@ -153,7 +154,7 @@ class FrameReader:
         return position + len(piece)
 
     def _begin(self, view: memoryview, position: int, frames: list[Frame]) -> int:
-        """Read a length that is whole; most often the frame behind it is too."""
+        """Read a complete length prefix; usually the frame is complete, too."""
         start = position + LENGTH_BYTES
         length: int = _LENGTH.unpack_from(view, position)[0]
         if not self._fits(length):
@@ -179,13 +180,13 @@ class FrameReader:
 
 
 def guess_protocol(beginning: bytes) -> str:
-    """Say what speaks at the other end, judging by its first bytes.
+    """Guess the peer's protocol from its first bytes.
 
     Args:
         beginning: At least four bytes.
 
     Returns:
-        A sentence for an error's text.
+        A sentence for an error text.
     """
     service = guess_service(beginning)
     if service:
@@ -199,13 +200,13 @@ def guess_protocol(beginning: bytes) -> str:
 
 
 def guess_service(beginning: bytes) -> str:
-    """Name a service that is no broker.
+    """Name a service that is not a Kafka broker.
 
     Args:
-        beginning: Its first bytes.
+        beginning: The first bytes.
 
     Returns:
-        With its article; empty if it is not known.
+        The name with its article; empty if unknown.
     """
     if beginning.startswith(b"HTTP"):
         return "an HTTP server"

@@ -7,7 +7,7 @@ A broker answers in the order of the requests, so the response at hand belongs t
 correlation id must say so too. A request that gets no response is complete when it is written, and
 is then the newest, since nothing is sent behind a request that is not written yet.
 
-Invariant: every request leaves exactly once: answered, written without answer, or cleared.
+Invariant: every request leaves exactly once: with its response, written without one, or cleared.
 
 Thread-safety: one thread.
 Source: Kafka's InFlightRequests (clients 4.3.1).
@@ -28,7 +28,7 @@ CORRELATION_ID_MAX = 2**31 - 1 - 8  # SASL's own exchanges use the eight at the 
 
 
 class InFlightRequest:
-    """One request on its way; holds the pieces that the socket may still read."""
+    """A request in flight; holds the pieces that the socket may still read."""
 
     def __init__(  # noqa: PLR0917 - its attributes; keywords cost half a microsecond
         self,
@@ -38,14 +38,14 @@ class InFlightRequest:
         correlation_id: int,
         now_ms: int,
     ) -> None:
-        """Keep the facts of a sent request.
+        """Create the entry of a sent request.
 
         Args:
-            request: The caller's.
-            frame: Its bytes.
-            version: They are in.
-            correlation_id: In them.
-            now_ms: Monotonic, of the sending.
+            request: The caller's request.
+            frame: The request's bytes.
+            version: The version of the bytes.
+            correlation_id: The correlation id in the bytes.
+            now_ms: Monotonic time of sending.
         """
         self.request = request
         self.frame = frame
@@ -56,7 +56,7 @@ class InFlightRequest:
         self.timeout: TimerTask | None = None
 
     def cancel_timeout(self) -> None:
-        """Take the deadline off the timer, and let go of it: it refers to this request."""
+        """Cancel the deadline, and drop the reference to it, since it refers to this request."""
         if self.timeout is not None:
             self.timeout.cancel()
             self.timeout = None
@@ -74,7 +74,7 @@ class InFlightRequests:
         return len(self._requests)
 
     def __iter__(self) -> Iterator[InFlightRequest]:
-        """Go through them, the newest first."""
+        """Iterate over the requests, the newest first."""
         return iter(self._requests)
 
     @property
@@ -83,10 +83,10 @@ class InFlightRequests:
         return self._requests[0] if self._requests else None
 
     def add(self, request: InFlightRequest) -> None:
-        """Put in a request that is being sent.
+        """Add a request that is being sent.
 
         Args:
-            request: The newest.
+            request: The newest request.
         """
         self._requests.appendleft(request)
 
@@ -94,11 +94,11 @@ class InFlightRequests:
         """Whether another request may be sent.
 
         Args:
-            count_max: Most requests in flight, at least 1.
+            count_max: Maximum number of requests in flight, at least 1.
 
         Returns:
-            True if there are fewer and the newest is written whole: behind a half-written one,
-            another would only wait, and be built earlier than it must.
+            True if there are fewer and the newest is written completely: after a partly written
+            one, another would only wait, and would be built earlier than necessary.
         """
         requests = self._requests
         if not requests:
@@ -107,27 +107,27 @@ class InFlightRequests:
         return len(requests) < count_max and frame.written_bytes >= frame.size_bytes
 
     def is_oldest(self, request: InFlightRequest) -> bool:
-        """Whether the next answer belongs to a request.
+        """Whether the next response belongs to a request.
 
         Args:
-            request: Any.
+            request: Any request.
 
         Returns:
-            False too if it is not in flight any more.
+            False also for a request that is no longer in flight.
         """
         return bool(self._requests) and self._requests[-1] is request
 
     def oldest(self, correlation_id: int) -> InFlightRequest:
-        """Find the request that a response belongs to.
+        """Return the request that a response belongs to.
 
         Args:
-            correlation_id: In the response.
+            correlation_id: The correlation id in the response.
 
         Returns:
-            The oldest request; it stays until `complete_oldest`.
+            The oldest request; it remains until `complete_oldest`.
 
         Raises:
-            RemoteProtocolError: It has another correlation id, or nothing was asked.
+            RemoteProtocolError: The request has another correlation id, or there is no request.
         """
         if not self._requests:
             raise RemoteProtocolError(
@@ -142,19 +142,19 @@ class InFlightRequests:
         return oldest
 
     def complete_oldest(self) -> None:
-        """Take out the request that `oldest` returned."""
+        """Remove the request that `oldest` returned."""
         self._requests.pop().cancel_timeout()
 
     def doubt_fates(self) -> None:
-        """Count all as written: what the socket has taken may not be noted yet."""
+        """Mark all requests as written, because it is unknown how much the socket has accepted."""
         for request in self._requests:
             request.frame.written_bytes = max(request.frame.written_bytes, 1)
 
     def take_written_without_response(self) -> list[InFlightRequest]:
-        """Take out the requests that are complete because they were written.
+        """Remove and return the requests that are complete because they were written.
 
         Returns:
-            In the order of sending; most often none or one.
+            The requests in the order of sending; usually none or one.
         """
         requests = self._requests
         taken: list[InFlightRequest] = []
@@ -167,10 +167,10 @@ class InFlightRequests:
         return taken
 
     def take_all(self) -> list[InFlightRequest]:
-        """Take out everything, because the connection is gone.
+        """Remove and return all requests, because the connection is lost.
 
         Returns:
-            The oldest first.
+            The requests, oldest first.
         """
         taken = list(reversed(self._requests))
         self._requests.clear()

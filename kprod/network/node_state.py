@@ -1,11 +1,10 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Where one node's connection stands, and when the next attempt may be made.
+"""The state of one node's connection, and the time of the next attempt.
 
 Invariants.
-    A move that `TRANSITIONS` lacks is a bug in kprod and raises.
-    Waits between attempts grow until the node is READY; the set-up time allowed grows until the
-    connection stands. Each is drawn once per failure.
-    A throttle's end never moves back.
+    A transition that is not in `TRANSITIONS` is a bug in kprod and raises. The back-off grows until
+    the node is READY; the time allowed for set-up grows until a connection is established. Each is
+    drawn once for each failure. The end of a throttle never moves back.
 
 Thread-safety: one thread.
 Source: Kafka's ConnectionState and ClusterConnectionStates (clients 4.3.1); KIP-144, KIP-601.
@@ -22,7 +21,7 @@ from kprod.errors import LocalProtocolError
 
 
 class ConnectionState(enum.Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
@@ -54,7 +53,7 @@ TRANSITIONS = MappingProxyType(
                 _State.AUTHENTICATION_FAILED,
             }
         ),
-        # In TLS 1.3 a broker rejects a client's certificate only after the handshake.
+        # With TLS 1.3, a broker rejects a client's certificate only after the handshake.
         _State.CHECKING_API_VERSIONS: frozenset(
             {
                 _State.AUTHENTICATING,
@@ -66,7 +65,7 @@ TRANSITIONS = MappingProxyType(
         _State.AUTHENTICATING: frozenset(
             {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
-        # The TLS alert that rejects a client's certificate may arrive as late as this.
+        # The TLS alert for a rejected client certificate may arrive as late as this.
         _State.READY: frozenset(
             {_State.REAUTHENTICATING, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
@@ -76,31 +75,32 @@ TRANSITIONS = MappingProxyType(
         _State.AUTHENTICATION_FAILED: frozenset({_State.CONNECTING}),
     }
 )
-"""The states that may follow each state."""
+"""The allowed next states of each state."""
 
 
 class NodeState:
     """One node's state, its failures and its deadlines."""
 
     def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
-        """Start disconnected, free to connect.
+        """Start disconnected, without back-off.
 
         Args:
-            settings: Back-offs and time-outs.
+            settings: Back-offs and timeouts.
             rng: Random numbers for jitter.
         """
         self.current: ConnectionState = ConnectionState.DISCONNECTED
-        self.failures: int = 0  # attempts in a row that did not lead to READY
-        self.last_attempt_ms: int = 0  # of the newest attempt; monotonic
+        self.failures: int = 0  # consecutive attempts that did not lead to READY
+        self.last_attempt_ms: int = 0  # of the latest attempt; monotonic
         self.retry_at_ms: int = 0
         self.throttled_until_ms: int = 0
-        self.send_until_ms: int = NEVER_MS  # from then on the client must log in again first
-        self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
+        self.send_until_ms: int = NEVER_MS  # from this time on the client must log in again first
+        self._setup_failures = 0  # consecutive attempts that did not establish a connection
         self._rng = rng
         self._reconnect_backoff = ExponentialBackoff(
             initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
         )
-        # Accounts are locked after a few wrong passwords.
+        # Accounts are locked after a few wrong passwords, so the back-off after a rejected login is
+        # longer.
         self._refusal_backoff = ExponentialBackoff(initial_ms=1_000, max_ms=30_000)
         self._setup_timeout = ExponentialBackoff(
             initial_ms=settings.socket_connection_setup_timeout_ms,
@@ -109,28 +109,28 @@ class NodeState:
 
     @property
     def is_down(self) -> bool:
-        """Whether there is no connection and none is being made."""
+        """Whether there is neither a connection nor an attempt."""
         current = self.current
         return current is _State.DISCONNECTED or current is _State.AUTHENTICATION_FAILED
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests may be sent, throttling aside."""
+        """Whether requests may be sent, apart from throttling."""
         return self.current is ConnectionState.READY
 
     @property
     def is_connected(self) -> bool:
-        """Whether the peer has let this client in, and requests may be in flight."""
+        """Whether the handshake is complete, so that requests may be in flight."""
         return self.is_ready or self.current is ConnectionState.REAUTHENTICATING
 
     def must_log_in_again(self, now_ms: int) -> bool:
-        """Whether the next request needs another login before it.
+        """Whether the next request requires another login first.
 
         Args:
             now_ms: Monotonic time.
 
         Returns:
-            True when READY, and the login is nearly over.
+            True if READY and the session is nearly over.
         """
         return self.is_ready and now_ms >= self.send_until_ms
 
@@ -141,7 +141,7 @@ class NodeState:
             now_ms: Monotonic time.
 
         Returns:
-            True when down and the wait after the last failure is over.
+            True if down and the back-off is over.
         """
         return self.is_down and now_ms >= self.retry_at_ms
 
@@ -152,45 +152,45 @@ class NodeState:
             now_ms: Monotonic time.
 
         Returns:
-            Milliseconds within which the connection must stand.
+            Time limit for establishing the connection, in milliseconds.
         """
         self._move(ConnectionState.CONNECTING)
         self.last_attempt_ms = now_ms
         return self._setup_timeout.wait_ms(self._setup_failures, self._rng)
 
     def begin_tls(self) -> None:
-        """TCP stands; TLS is being set up within the same time."""
+        """TCP is connected; start TLS within the same time limit."""
         self._move(ConnectionState.TLS_HANDSHAKE)
 
     def begin_check(self) -> None:
-        """The connection stands; the peer's versions are being asked for."""
+        """The connection is established; start to negotiate versions."""
         self._move(ConnectionState.CHECKING_API_VERSIONS)
         self._setup_failures = 0
 
     def begin_login(self) -> None:
-        """The peer's versions are known; this client logs in."""
+        """The versions are negotiated; start the login."""
         self._move(ConnectionState.AUTHENTICATING)
 
     def begin_login_again(self) -> None:
-        """The login is nearly over, and is made again on the same connection."""
+        """The session is nearly over; start another login on the same connection."""
         self._move(ConnectionState.REAUTHENTICATING)
 
     def become_ready(self, send_until_ms: int = NEVER_MS) -> None:
-        """The peer's versions are known, and it has let this client in.
+        """The versions are negotiated, and the login, if any, is complete.
 
         Args:
-            send_until_ms: Monotonic; when the client must log in again.
+            send_until_ms: Monotonic time at which the client must log in again.
         """
         self._move(ConnectionState.READY)
         self.failures = 0
         self.send_until_ms = send_until_ms
 
     def fail(self, now_ms: int, *, authentication: bool = False) -> None:
-        """The attempt failed, or the connection was lost.
+        """Record a failed attempt or a lost connection.
 
         Args:
             now_ms: Monotonic time.
-            authentication: The peer refused the credentials, or was not who it should be.
+            authentication: Whether the peer rejected the credentials or failed verification.
         """
         if self.current is _State.CONNECTING or self.current is _State.TLS_HANDSHAKE:
             self._setup_failures += 1
@@ -205,7 +205,7 @@ class NodeState:
         self.throttled_until_ms = 0
 
     def retire(self, now_ms: int) -> None:
-        """The connection was closed because no one used it; that is no failure.
+        """Record that an idle connection was closed, which is not a failure.
 
         Args:
             now_ms: Monotonic time.
@@ -214,7 +214,7 @@ class NodeState:
         self.retry_at_ms = now_ms
 
     def throttle(self, throttle_ms: int, now_ms: int) -> None:
-        """Be quiet for a while.
+        """Send nothing for a while.
 
         Args:
             throttle_ms: At least 0.

@@ -1,18 +1,18 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One request on its way out: a list of pieces and how much of it the socket has taken.
+"""A request that is being written: its pieces, and how much the socket has accepted.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A Produce request is many pieces (headers, and the chunks that records lie in), written where they
-lie by scatter/gather. The pieces are held until the request is answered or its connection is gone:
-a batch's memory must not be used again while a socket might still read it.
+A Produce request has many pieces (headers, and the chunks that hold records), written without
+copying by scatter/gather. The pieces are referenced until the response arrives or the connection is
+closed: a batch's memory must not be reused while a socket may still read it.
 
 Invariants.
-    Pieces go out in order, every byte once.
-    `written_bytes` never falls; above 0 the peer may act on the request.
+    Pieces are written in order, each byte once. `written_bytes` never decreases; above 0 the peer
+    may execute the request.
 
-Thread-safety: one thread. No socket here.
-Source: sendmsg(2); KAFKA-19012 for why pieces are held.
+Thread-safety: one thread. No I/O here.
+Source: sendmsg(2); KAFKA-19012 for the references to pieces.
 """
 
 import os
@@ -21,12 +21,12 @@ from kprod._core.memory.chunk import ChunkPart
 
 Piece = bytes | bytearray | memoryview | ChunkPart
 
-IOV_MAX_POSIX = 16  # the least that POSIX allows a system to have
+IOV_MAX_POSIX = 16  # the minimum that POSIX requires
 IOV_MAX_USED = 1024  # Linux and macOS
 
 
 def iov_max() -> int:
-    """How many pieces one `sendmsg` may take.
+    """Return how many pieces one `sendmsg` accepts.
 
     Returns:
         The system's limit, at most 1,024.
@@ -45,31 +45,31 @@ class OutgoingFrame:
         """Start at the first byte.
 
         Args:
-            pieces: Contiguous, with one-byte items, unchanged until the frame is dropped. The
-                length prefix is part of them.
+            pieces: Contiguous buffers with one-byte items, unchanged until the frame is dropped.
+                The length prefix is part of them.
         """
         self.pieces = pieces
         self.size_bytes: int = 0
         for piece in pieces:
             self.size_bytes += len(piece)
         self.written_bytes: int = 0
-        self._index = 0  # of the first piece not written whole
+        self._index = 0  # of the first piece not written completely
         self._offset = 0  # bytes of that piece that are written
 
     @property
     def is_written(self) -> bool:
-        """Whether the socket has taken all of it."""
+        """Whether the socket has accepted all bytes."""
         return self.written_bytes >= self.size_bytes
 
     def next_pieces(self, count_max: int, bytes_max: int) -> list[Piece]:
-        """What to hand to the socket next.
+        """Return the pieces to write next.
 
         Args:
-            count_max: Most pieces, at least 1.
+            count_max: Maximum number of pieces, at least 1.
             bytes_max: Stop after the piece that reaches it; at least 1.
 
         Returns:
-            At least one piece unless all is written.
+            At least one piece, unless everything is written.
         """
         chosen: list[Piece] = []
         total_bytes = 0
@@ -82,10 +82,10 @@ class OutgoingFrame:
         return chosen
 
     def advance(self, count_bytes: int) -> None:
-        """Note that the socket took bytes.
+        """Record that the socket accepted bytes.
 
         Args:
-            count_bytes: As the socket said, from 0 to the count that was handed to it.
+            count_bytes: The socket's result, from 0 to the number of bytes given to it.
         """
         self.written_bytes += count_bytes
         if self.written_bytes >= self.size_bytes:

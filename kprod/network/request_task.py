@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A request's deadline: one task that knows its request.
+"""The deadline of a request: a single timer task that refers to its request.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-There is one for each request; a task, a closure and a bound method would be three objects.
+One object is allocated for each request; a task, a closure and a bound method would be three.
 
-Thread-safety: the client's.
+Thread-safety: the client's thread.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from kprod.network.in_flight import InFlightRequest
 
 
 class RequestTask(TimerTask):
-    """Calls a step with a request that was not answered in time."""
+    """Calls a function with a request that has timed out."""
 
     def __init__(
         self, request: InFlightRequest, on_due: Callable[[InFlightRequest], object]
@@ -24,5 +24,5 @@ class RequestTask(TimerTask):
         self._on_due = on_due
 
     def run(self) -> object:
-        """Call the step."""
+        """Call the function."""
         return self._on_due(self._request)

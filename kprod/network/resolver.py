@@ -1,13 +1,13 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""Names into addresses, off the client's thread: a slow name server must not delay a batch.
+"""Resolves host names in separate threads, since a slow name server must not delay batches.
 
-The client asks, continues, and collects the responses in a later turn; `wakeup` ends its sleep
-when something has. Threads live only while there are names to look up.
+The client requests a name, continues, and takes the result in a later turn; `wakeup` ends its sleep
+when there is one. Threads exist only while names are being resolved.
 
 Invariants.
-    Each `request` leads to exactly one `Resolution`, unless the resolver is closed first.
-    At most `THREADS_MAX` threads; none when nothing is asked.
+    Each `request` leads to exactly one `Resolution`, unless the resolver is closed first. There are
+    at most `THREADS_MAX` threads, and none without requests.
 
 Thread-safety: any thread. `_lock` guards `_jobs`, `_thread_count` and `_closed`; the deque of
 results is atomic by itself. The lock is re-entrant: a signal handler or finalizer that runs inside
@@ -24,17 +24,17 @@ from typing import NamedTuple, Protocol
 from kprod.network.address_cursor import SocketAddress
 from kprod.peer_text import peer_text
 
-THREADS_MAX = 4  # one name that times out must not hold up the others; brokers are few
+THREADS_MAX = 4  # a name that times out must not delay others; clusters have few distinct names
 
 
 class Resolution(NamedTuple):
-    """What became of a request.
+    """The result of a request.
 
     Attributes:
-        host: As asked.
-        port: As asked.
+        host: The requested host.
+        port: The requested port.
         addresses: Empty on failure.
-        error: Why there are none, for people to read; None on success.
+        error: The reason of a failure, as text; None on success.
     """
 
     host: str
@@ -44,31 +44,31 @@ class Resolution(NamedTuple):
 
 
 class Resolver(Protocol):
-    """The interface to name resolution."""
+    """The interface of name resolution."""
 
     def request(self, host: str, port: int) -> None:
-        """Ask for a name's addresses; never blocks.
+        """Request the addresses of a name; never blocks.
 
         Args:
-            host: A name, not a number.
+            host: A host name, not a numeric address.
             port: Copied into the result.
         """
 
     def take(self) -> list[Resolution]:
-        """Collect the addresses found since the last call; never blocks."""
+        """Return the results since the last call; never blocks."""
 
     def close(self) -> None:
-        """Forget the questions; a lookup that is under way ends on its own."""
+        """Discard all requests; a running lookup ends by itself."""
 
 
 class ThreadResolver:
-    """Asks the operating system, on up to four short-lived daemon threads."""
+    """Resolves names by the operating system, on up to four short-lived daemon threads."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
-        """Make a resolver without threads.
+        """Create a resolver without threads.
 
         Args:
-            wakeup: Called from a resolver thread when a result can be taken.
+            wakeup: Called from a resolver thread when there is a result.
         """
         self._wakeup = wakeup
         self._lock = threading.RLock()  # guards: _jobs, _thread_count, _closed
@@ -89,8 +89,8 @@ class ThreadResolver:
         try:
             threading.Thread(target=self._run, name="kprod-resolver", daemon=True).start()
         except RuntimeError:
-            # No more threads, or an interpreter that is ending and gives none: unsent records then
-            # have a few seconds left, and to wait for the name is its only chance.
+            # No thread can be started, or the interpreter is exiting: unsent records then have a
+            # few seconds left, and resolving the name in this thread is their only chance.
             self._run()
 
     def take(self) -> list[Resolution]:
@@ -106,7 +106,7 @@ class ThreadResolver:
             self._closed = True
             self._jobs.clear()
             self._results.clear()
-            # A look-up that is under way cannot be ended; it must not keep the client alive.
+            # A running lookup cannot be interrupted; it must not keep the client alive.
             self._wakeup = _ignore
 
     def _run(self) -> None:
@@ -127,18 +127,18 @@ class ThreadResolver:
 
 
 def _ignore() -> None:
-    """Wake nobody."""
+    """Do nothing."""
 
 
 def look_up(host: str, port: int) -> Resolution:
-    """Ask the operating system for a name; blocks.
+    """Resolve a name by the operating system; blocks.
 
     Args:
-        host: A name or a number.
+        host: A name or a numeric address.
         port: Copied into the addresses.
 
     Returns:
-        The addresses in the system's order of preference, or the reason why there are none.
+        The addresses in the system's order of preference, or the reason of the failure.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

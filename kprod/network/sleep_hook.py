@@ -1,22 +1,22 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What a client calls before and after it sleeps, so that another thread may use it meanwhile.
+"""A hook before and after a client's sleep, which lets another thread use the client meanwhile.
 
 Thread-safety: the client's thread.
 """
 
 
 class SleepHook:
-    """Called around each sleep of a `NetworkClient`; to be subclassed.
+    """Called around each sleep of a `NetworkClient`; an abstract class.
 
     Attributes:
-        sleep_max_ms: Longest sleep that the hook allows.
+        sleep_max_ms: Maximum sleep that the hook allows.
     """
 
     def __init__(self, sleep_max_ms: int) -> None:
-        """Make a hook; the client is awake.
+        """Create a hook; the client is awake.
 
         Args:
-            sleep_max_ms: See the class.
+            sleep_max_ms: Maximum sleep.
         """
         self.sleep_max_ms = sleep_max_ms
 
@@ -24,15 +24,15 @@ class SleepHook:
         """Let other threads use the client, whose thread is about to sleep.
 
         Args:
-            until_ms: When the sleep ends at the latest, monotonic. The client notices in time
-                whatever is due by then.
+            until_ms: Latest end of the sleep, monotonic; the client then handles everything that is
+                due.
         """
         raise NotImplementedError
 
     def after_sleep(self) -> None:
-        """Wait until no other thread uses the client any more; its own thread is awake."""
+        """Wait until no other thread uses the client; its own thread is awake."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give up all descriptors; nothing happens the second time."""
+        """Close all descriptors; idempotent."""
         raise NotImplementedError

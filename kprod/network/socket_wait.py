@@ -1,12 +1,13 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A wait for one socket to become readable, outside the client's selector.
+"""Waits for one socket to become readable, outside the client's selector.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Its descriptors are closed with the last reference to it. So they stay open while a thread waits, or
-is about to wake one, and never belong to somebody else's file by then.
+The descriptors are closed with the last reference to the object. So they stay open while a thread
+waits or is about to wake one, and their numbers cannot be reused by then.
 
-Thread-safety: `wait` one thread at a time, `wake` any thread; the rest whoever owns the client.
+Thread-safety: `wait` one thread at a time, `wake` any thread; other methods the owner of the
+    client.
 Source: epoll(7), "Questions and answers" 6, on closed descriptors; eventfd(2).
 """
 
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class SocketWait:
-    """Waits until one transport is readable, or until it is woken; to be subclassed."""
+    """Waits until one transport is readable, or until a wakeup; an abstract class."""
 
     def watch(self, transport: "Transport") -> None:
-        """Choose the transport that ends the waits to come, in place of the one before.
+        """Set the transport for the next waits, replacing the previous one.
 
         Args:
-            transport: Open.
+            transport: An open transport.
         """
         raise NotImplementedError
 
@@ -40,22 +41,22 @@ class SocketWait:
 
         Raises:
             BaseException: A signal handler raised it.
-            OSError: The system refused the wait.
-            ValueError: Likewise.
+            OSError: The wait failed.
+            ValueError: The wait failed.
         """
         raise NotImplementedError
 
     def wake(self) -> None:
-        """End the present wait, or the next one; any thread."""
+        """End the current wait, or the next one; any thread."""
         raise NotImplementedError
 
     def close_after_fork(self) -> None:
-        """End the present wait in a forked child, without any effect on the parent's."""
+        """End the current wait in a forked child, without an effect on the parent's."""
         raise NotImplementedError
 
 
 class EpollSocketWait(SocketWait):
-    """epoll, and an eventfd to be woken by; Linux."""
+    """Waits by epoll, with an eventfd for wakeups; Linux."""
 
     def __init__(self) -> None:
         """Open two descriptors."""
@@ -74,7 +75,7 @@ class EpollSocketWait(SocketWait):
             try:  # noqa: SIM105 - `suppress` is Python code (`COMPILED_MODULES`)
                 self._epoll.unregister(previous.fileno())
             except (OSError, ValueError):
-                pass  # it is closed, and so the kernel has forgotten it
+                pass  # closed, so the kernel has removed it already
         self._epoll.register(transport.fileno(), select.EPOLLIN)
         self._transport = transport
 

@@ -1,10 +1,10 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The socket behind a connection: what a channel needs of it, and the plain TCP one.
+"""The socket behind a connection: the interface that a channel uses, and plain TCP.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A transport never blocks. It says which events it waits for, so that one that must read in order to
-write (TLS) fits behind the same border.
+A transport never blocks. It says which events it waits for, so that TLS, which may have to read in
+order to write, has the same interface.
 
 Thread-safety: one thread.
 Source: connect(2) for the completion of a non-blocking connect; KAFKA-9203 class of self-connects
@@ -29,36 +29,36 @@ class Transport(Protocol):
     """A byte stream that never blocks."""
 
     gathers: bool
-    """Whether `write_pieces` exists in the system; if not, pieces are joined before `write`."""
+    """Whether `write_pieces` is supported; if not, pieces are joined for `write`."""
 
     reads_in_place: bool
-    """Whether `read_into` can begin behind the start of a buffer."""
+    """Whether `read_into` can write after the start of a buffer."""
 
     def fileno(self) -> int:
-        """What a selector watches."""
+        """Return the descriptor for a selector."""
 
     def finish_connect(self) -> None:
-        """Complete the connection once it became writable.
+        """Complete the connection after the socket has become writable.
 
         Raises:
-            OSError: It failed.
+            OSError: The connection failed.
         """
 
     def write_pieces(self, pieces: list[Piece]) -> int:
-        """Write from several places at once.
+        """Write several buffers at once.
 
         Args:
-            pieces: At most IOV_MAX, in order.
+            pieces: At most IOV_MAX buffers, in order.
 
         Returns:
-            Bytes taken; 0 when the socket is full.
+            Number of bytes accepted; 0 if the socket is full.
 
         Raises:
-            OSError: The connection is gone.
+            OSError: The connection is lost.
         """
 
     def write(self, piece: Piece) -> int:
-        """Write from one place; otherwise as `write_pieces`.
+        """Write one buffer; otherwise like `write_pieces`.
 
         Args:
             piece: At least one byte.
@@ -70,36 +70,36 @@ class Transport(Protocol):
         """Read once.
 
         Args:
-            buffer: Filled from `start` on.
-            bytes_max: Further bytes are left unread; at least 1.
-            start: 0 where the transport does not read in place.
+            buffer: The buffer, which is filled from `start` on.
+            bytes_max: Maximum number of bytes, at least 1.
+            start: Position in the buffer; 0 if the transport does not read in place.
 
         Returns:
-            Bytes read; 0 when the peer has closed; None when nothing has arrived.
+            Number of bytes; 0 if the peer has closed; None if none have arrived.
 
         Raises:
-            OSError: The connection is gone.
+            OSError: The connection is lost.
         """
 
     def peek_into(self, buffer: bytearray) -> int | None:
-        """As `read_into`, and leave everything unread; None too if that cannot be done."""
+        """Like `read_into`, without consuming the bytes; also None if that is not supported."""
 
     def close(self) -> None:
-        """Close; nothing happens the second time."""
+        """Close; idempotent."""
 
 
 Connect = Callable[[SocketAddress], Transport]
-"""Begins a connection and returns at once; raises OSError when it can be seen to fail already."""
+"""Starts a connection without waiting; raises OSError if it fails immediately."""
 
 
 class PlainTransport:
     """TCP without encryption."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """Take over a socket.
+        """Use a socket.
 
         Args:
-            connected: Non-blocking; connected or connecting.
+            connected: A non-blocking socket, connected or connecting.
         """
         self._socket = connected
         self.gathers: bool = hasattr(connected, "sendmsg")
@@ -115,7 +115,7 @@ class PlainTransport:
         if code:
             raise OSError(code, os.strerror(code))
         if self._socket.getpeername() == self._socket.getsockname():
-            # A closed port in the ephemeral range of this machine can be met by our own socket.
+            # On loopback, a connect to a closed ephemeral port can connect a socket to itself.
             raise OSError(errno.ECONNREFUSED, "no one listens there (the socket met itself)")
 
     def write_pieces(self, pieces: list[Piece]) -> int:
@@ -150,15 +150,15 @@ def connect_plain(
     """Start a TCP connection.
 
     Args:
-        address: Where to.
-        send_buffer_bytes: The socket's buffer; −1 leaves it to the system.
-        receive_buffer_bytes: The same for reading.
+        address: The address to connect to.
+        send_buffer_bytes: Size of the send buffer; −1 for the system's default.
+        receive_buffer_bytes: Size of the receive buffer; −1 for the system's default.
 
     Returns:
         The transport, connecting.
 
     Raises:
-        OSError: It failed at once.
+        OSError: It failed immediately.
     """
     connecting = socket.socket(address.family, socket.SOCK_STREAM)
     try:

@@ -1,22 +1,22 @@
 # cython: annotation_typing=False, nonecheck=True
-"""All partitions' queues, and which of them have something to send: events, never scans.
+"""All partition queues, and which of them are ready to send; driven by events, without scans.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
-The sender takes the inbox, arms each new batch's timer (linger, then delivery deadline), and puts a
-queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
-because a send waits for memory. The beginning of such a wait makes all batches due, and a batch
-that is begun during it is due at once. A queue that may not send now leaves its ring, and comes
-back with the event that ends the reason. So the cost of a turn follows the ready partitions, not
-all that exist.
+Sending threads post a queue to the inbox when a batch gets its first record or is full. The sender
+takes the inbox, starts each new batch's timer (linger, then delivery deadline), and puts a queue
+into its leader's ready ring when its batch becomes sendable: full, lingered, flushed, or because a
+send waits for memory. When such a wait begins, all batches become due, and so do batches that are
+created during it. A queue that may not send now leaves its ring, and returns with the event that
+ends the reason. So the cost of a turn depends on the ready partitions, not on all partitions.
 
 Invariants.
-    A queue is in at most one ring, or among the leaderless.
-    One batch per partition and request; a node's partitions take turns.
+    A queue is in at most one ring, or among the leaderless queues. A request has at most one batch
+    for each partition; the partitions of a node take turns.
 
-Thread-safety: any thread's or the sender's, as the class is divided. There is no lock that a thread
-    could hold while a signal handler on it waits for the sender: `topics` grows by `setdefault`.
+Thread-safety: any thread or the sender, as the sections of the class say. There is no lock that a
+    thread could hold while a signal handler on it waits for the sender: `topics` grows by
+    `setdefault`.
 Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the send path asks
-    """Batches, from the append to the drain."""
+    """The batches of all partitions, from append to drain."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
         Args:
             settings: Sizes and times of batches.
-            metadata: Leaders of partitions.
-            clock: Read when a batch is opened.
-            timer: The sender's.
-            sticky: Draws sticky partitions.
+            metadata: Provides the leaders of partitions.
+            clock: Read when a batch is created.
+            timer: The sender's timer.
+            sticky: Chooses sticky partitions.
             on_expired: Called by the timer with a batch whose delivery deadline has passed.
         """
         self._batch_bytes_max = settings.batch_size
@@ -76,7 +76,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             on_ready=self.mark_ready,
             on_expired=on_expired,
         )
-        self._unfollowed: deque[TopicQueues] = deque()  # perhaps made from older metadata
+        self._unfollowed: deque[TopicQueues] = deque()  # may be based on older metadata
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
@@ -85,10 +85,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self.topics: dict[str, TopicRoutes] = {}
         self.inbox: deque[PartitionQueue] = deque()
 
-    # Any thread.
+    # Methods of any thread.
 
     def topic_queues(self, topic: str, partition_count: int) -> TopicQueues:
-        """Make a topic's queues, or those that it lacks."""
+        """Create a topic's queues, or those that are missing."""
         routes = self.topics.get(topic)
         if routes is None:
             made = TopicQueues(topic, partition_count)
@@ -97,31 +97,31 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             self.sticky.roll(made)
             routes = self.topics.setdefault(
                 topic, made
-            )  # another thread may have made it meanwhile
+            )  # another thread may have created it meanwhile
         assert isinstance(routes, TopicQueues)  # noqa: S101 - nothing else puts routes there
         routes.grow(partition_count)
         self._unfollowed.append(routes)
         return routes
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
-        """Make a batch on a chain, for records from now on."""
+        """Create a batch on a chain."""
         return ProducerBatch(queue, chain, self._batch_bytes_max, self._clock.now_ms())
 
     def roll_sticky(self, routes: TopicQueues) -> None:
-        """Draw another partition for records without key."""
+        """Choose another sticky partition."""
         self.sticky.roll(routes)
 
     def ask_for_sweep(self) -> None:
-        """Let the sender's next turn make every batch that has records due."""
+        """Make the sender's next turn treat every batch with records as due."""
         self.wants_sweep = True
 
     def queues(self) -> Iterator[PartitionQueue]:
-        """Every queue there is."""
+        """Return all queues."""
         for routes in list(self.topics.values()):
             yield from list(routes.queues)
 
     def incomplete(self) -> list[tuple[BatchResult, int]]:
-        """The results of all batches that are not done, with their record counts."""
+        """Return the results of all unfinished batches, with their numbers of records."""
         return [
             (batch.result, batch.record_count)
             for queue in self.queues()
@@ -130,22 +130,22 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         ]
 
     def holds(self, result: BatchResult) -> bool:
-        """Whether a result is of a batch that is not done."""
+        """Whether a result belongs to an unfinished batch."""
         routes = self.topics.get(result.topic)
         if not isinstance(routes, TopicQueues) or result.partition >= len(routes.queues):
             return False
         batches = list(routes.queues[result.partition].batches)
         return any(batch.result is result for batch in batches)
 
-    # The sender.
+    # Methods of the sender.
 
     @property
     def has_undrained(self) -> bool:
-        """Whether some batch is not done."""
+        """Whether any batch is unfinished."""
         return any(queue.batches for queue in self.queues())
 
     def has_news(self) -> bool:
-        """Whether `take_inbox` has something to do."""
+        """Whether `take_inbox` has work."""
         return bool(self.inbox) or self.wants_sweep
 
     def ready_nodes(self) -> list[int]:
@@ -157,7 +157,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         return queue.ring_node_id != NO_NODE and sum(map(len, self._rings.values())) == 1
 
     def wants_routes(self) -> bool:
-        """Whether the metadata of some topic is new, or lacks a leader."""
+        """Whether a topic's metadata has changed, or a leader is unknown."""
         return (
             self._routed_snapshot is not self._metadata.snapshot
             or bool(self._leaderless)
@@ -166,13 +166,13 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     @property
     def leaderless_topics(self) -> list[str]:
-        """Topics with something to send to a partition whose leader is not known; each once."""
-        if not self._leaderless:  # as a rule; each turn asks
+        """Topics with batches for a partition whose leader is unknown, without duplicates."""
+        if not self._leaderless:  # the usual case; each turn checks
             return []
         return list(dict.fromkeys([queue.topic for queue in self._leaderless]))
 
     def take_inbox(self, now_ms: int) -> None:
-        """Arm the timers of new batches, and make ready what became sendable."""
+        """Start the timers of new batches, and mark queues that became sendable as ready."""
         if self.wants_sweep:
             self.wants_sweep = False
             self._sweep()
@@ -186,10 +186,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self._give_back_empty(queue)
 
     def route(self) -> list[PartitionQueue]:
-        """Follow new metadata, if there is any: queues of topics, rings of leaders.
+        """Apply new metadata, if any, to topics' queues and leaders' rings.
 
         Returns:
-            Queues of partitions that do not exist any more; their batches cannot be sent.
+            Queues of partitions that no longer exist; their batches cannot be sent.
         """
         snapshot, routed = self._metadata.snapshot, self._routed_snapshot
         gone = self._follow_topics(routed, snapshot)
@@ -212,8 +212,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def _follow_topics(
         self, before: ClusterSnapshot, after: ClusterSnapshot
     ) -> list[PartitionQueue]:
-        """Update topics whose metadata changed; for the others two references are compared."""
-        # In order of arrival, on which a set of texts does not agree from one process to another.
+        """Update topics whose metadata has changed; others cost a comparison of references."""
+        # In order of arrival, since the order of a set of strings differs between processes.
         names = dict.fromkeys(
             [self._unfollowed.popleft().name for _ in range(len(self._unfollowed))]
         )
@@ -230,7 +230,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         return gone
 
     def mark_ready(self, queue: PartitionQueue) -> None:
-        """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
+        """Put a queue into its leader's ring, or among the leaderless queues; idempotent."""
         if queue.ring_node_id != NO_NODE or (self._leaderless and queue in self._leaderless):
             return
         leader_id = self._leaders.leader_id_of(queue)
@@ -244,7 +244,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         ring.append(queue)
 
     def mark_sendable(self) -> None:
-        """Make ready all that is to be sent, as `drain` leaves out what `may_send` forbids."""
+        """Mark everything unsent as ready; `drain` skips what `may_send` forbids."""
         for queue in self.queues():
             if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
@@ -252,11 +252,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def drain(
         self, node_id: int, size_max_bytes: int, may_send: Callable[[ProducerBatch], bool]
     ) -> list[ProducerBatch]:
-        """Take batches for one request to a node, at most one of each partition.
+        """Take batches for one request to a node, at most one for each partition.
 
         Args:
-            node_id: The leader.
-            size_max_bytes: Of all batches together; one batch alone may exceed it.
+            node_id: Id of the leader.
+            size_max_bytes: Maximum total size; a single batch may exceed it.
             may_send: Whether a batch's sequence allows sending it now.
 
         Returns:
@@ -281,28 +281,28 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             self._seal(queue, batch)
             queue.sent(batch, node_id)
             drained.append(batch)
-            size_bytes += batch.encoded_bytes  # again: others appended until it was sealed
+            size_bytes += batch.encoded_bytes  # updated: records were appended until it was sealed
             if queue.drain_index < len(queue.batches) and queue.sendable_batch() is not None:
                 self.mark_ready(queue)
         return drained
 
     def retire(self, batch: ProducerBatch) -> None:
-        """Let no more records into a batch that is about to be settled.
+        """Seal a batch that is about to be settled.
 
-        A record that came after would have a future without an outcome of its own.
+        A record appended later would have a future that is never settled.
         """
         if batch.queue.builder is batch.builder:
             batch.queue.seal()
 
     def forget(self, batch: ProducerBatch) -> None:
-        """Take a batch that is done, or was never begun, out of its queue; give its memory back."""
+        """Remove a finished or unused batch from its queue, and release its memory."""
         self.retire(batch)
         batch.cancel()
         batch.queue.remove(batch)
         batch.release()
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Let the parts of a split batch take its place, to be sent before what stood behind it."""
+        """Replace a split batch by its parts, which are sent before later batches."""
         queue = batch.queue
         try:
             for part in parts:
@@ -319,7 +319,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self.mark_ready(queue)
 
     def abort(self, fail: Callable[[ProducerBatch], object]) -> None:
-        """End every batch; the accumulator must not take records any more.
+        """Settle every batch; the accumulator must not accept records any more.
 
         Args:
             fail: Settles a batch.
@@ -331,7 +331,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self.forget(batch)
 
     def _sweep(self) -> None:
-        """Make everything due; an empty open batch gives its memory back."""
+        """Make everything due; an empty open batch releases its memory."""
         for queue in self.queues():
             for index in range(queue.drain_index, len(queue.batches)):
                 queue.batches[index].is_due = queue.batches[index].record_count > 0
@@ -340,12 +340,12 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self.mark_ready(queue)
 
     def _give_back_empty(self, queue: PartitionQueue) -> None:
-        """Give back the memory of an open batch that no record came into."""
+        """Release the memory of an open batch without records."""
         for index in range(len(queue.batches) - 1, queue.drain_index - 1, -1):
             batch = queue.batches[index]
             if batch.record_count == 0:
                 self.retire(batch)
-                if batch.record_count == 0:  # still: one may have come in before
+                if batch.record_count == 0:  # checked again: a record may have been appended
                     self.forget(batch)
 
     def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:

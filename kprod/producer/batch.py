@@ -1,15 +1,16 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A batch on its way: the bytes, the futures' shared result, and its attempts.
+"""A batch in progress: its bytes, its futures' shared result, and its attempts.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A batch is open (takes records), sealed, closed (bytes final), in flight or waiting for another
-attempt, and done. Being done for its user and giving back its memory are two events: the first
-settles the result, the second is the release of the chain's last holder.
+A batch is open (accepts records), sealed, closed (bytes are final), in flight or waiting for a
+retry, and done. Settling the result and releasing the memory are two events: the memory is released
+by the chain's last holder.
 
-It is its own timer task: ten thousand batches that linger are many objects to make and to free.
+The batch is its own timer task, since ten thousand lingering batches would mean as many extra
+objects.
 
-Thread-safety: made by a sending thread, then the sender's alone.
+Thread-safety: created by a sending thread, then used by the sender alone.
 Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 4, 18.
 """
 
@@ -36,22 +37,24 @@ class ProducerBatch(TimerTask):
     """One batch of one partition, and its timer: for linger first, then for its delivery deadline.
 
     Attributes:
-        queue: Where it stands.
-        builder: Its bytes.
-        result: What its futures share.
-        is_due: Sendable though not full: lingered, flushed, or a send waits for memory.
-        attempts: Requests that carried it so far.
-        in_flight: In a request that is not complete.
-        maybe_persisted: Some attempt may be in the log; never goes back.
+        queue: The queue that has the batch.
+        builder: Encodes the records.
+        result: The result that its futures share.
+        is_due: Whether it is sendable though not full: lingered, flushed, or a send waits for
+            memory.
+        attempts: Number of requests that contained it.
+        in_flight: Whether it is in a request that is not complete.
+        maybe_persisted: Whether an attempt may be in the log; never reset.
         base_sequence: Sequence of its first record; `NO_SEQUENCE` until it is first drained.
-        verdict: Why it fails as soon as the batches before it are settled; None while that is open.
+        verdict: The error with which it fails once the batches before it are settled; None if there
+            is none.
         on_due: Called by its timer with the batch.
     """
 
     def __init__(
         self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int
     ) -> None:
-        # Cycles through it last only while it is in its queue: until it is done, or its
+        # Reference cycles through it exist only while it is in its queue: until it is done, or its
         # producer ends.
         untrack(self)
         self.queue = queue
@@ -72,18 +75,18 @@ class ProducerBatch(TimerTask):
         self.on_due: Callable[[ProducerBatch], object] | None = None
 
     def run(self) -> object:
-        """An instant has come that it waited for."""
+        """Timer callback: linger is over, or the delivery deadline has passed."""
         assert self.on_due is not None  # noqa: S101 - set by the owner of the timer
         return self.on_due(self)
 
     @property
     def record_count(self) -> int:
-        """Records so far."""
+        """Number of records so far."""
         return self.builder.record_count
 
     @property
     def created_ms(self) -> int:
-        """When its first record came, monotonic; linger and delivery timeout count from here."""
+        """Monotonic time of its first record; linger and delivery timeout count from it."""
         return self.result.created_ms
 
     @property
@@ -93,12 +96,12 @@ class ProducerBatch(TimerTask):
 
     @property
     def has_sequence(self) -> bool:
-        """Whether a sequence was given to it, which it keeps while its fate is unknown."""
+        """Whether it has a sequence, which it keeps while its fate is unknown."""
         return self.base_sequence != NO_SEQUENCE
 
     @property
     def is_behind(self) -> bool:
-        """Whether another batch of its partition must be settled first."""
+        """Whether an older batch of its partition is not settled."""
         return self.has_sequence and not self.is_done and self.queue.batches[0] is not self
 
     @property
@@ -107,7 +110,7 @@ class ProducerBatch(TimerTask):
         return self.builder.encoded_bytes or self.builder.size_bytes
 
     def assign(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give it producer id, epoch and sequence; a closed batch's header is rewritten."""
+        """Assign producer id, epoch and sequence; in a closed batch the header is rewritten."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -115,11 +118,11 @@ class ProducerBatch(TimerTask):
             self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
 
     def close(self, attributes: int, compress: "Callable[[bytes], Buffer] | None") -> "list[Piece]":
-        """Make its bytes final, if they are not: a retried batch is byte-identical.
+        """Encode the batch, if that was not done: a retry sends identical bytes.
 
         Args:
-            attributes: The codec's number.
-            compress: The codec; None for none.
+            attributes: Number of the codec.
+            compress: The codec's function; None for none.
 
         Returns:
             The pieces to send.
@@ -135,7 +138,7 @@ class ProducerBatch(TimerTask):
         return self.pieces
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
-        """Settle all records as delivered; False if they were settled before."""
+        """Settle all records as delivered; False if they were settled already."""
         self.cancel()
         return self.result.complete(base_offset, log_append_time_ms)
 
@@ -143,11 +146,11 @@ class ProducerBatch(TimerTask):
         """Settle all records with an error.
 
         Args:
-            error: Gets its `persistence` here, from the attempts.
+            error: The error; its `persistence` is set here, according to the attempts.
             record_errors: Errors of single records, by index.
 
         Returns:
-            False if they were settled before; then nothing changes.
+            False if they were settled already; then nothing changes.
         """
         persistence = (
             Persistence.POSSIBLY_PERSISTED
@@ -161,10 +164,10 @@ class ProducerBatch(TimerTask):
         return self.result.complete(error=error, record_errors=record_errors)
 
     def forward(self, parts: "list[ProducerBatch]") -> None:
-        """Let the parts that it was split into answer for its records; all of it or nothing.
+        """Make the parts of a split batch report the outcome of its records; atomic.
 
         Args:
-            parts: In order; together they have all its records.
+            parts: The parts in order; together they have all its records.
         """
         first = 0
         forwards = []
@@ -174,7 +177,7 @@ class ProducerBatch(TimerTask):
         self.result.forward(forwards)
 
     def release(self) -> None:
-        """Let go of the batch's own hold on its memory; requests may still have theirs."""
+        """Release the batch's hold on its memory; requests may still hold it."""
         if not self.is_released:
             self.is_released = True
             self.builder.seal()

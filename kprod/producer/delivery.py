@@ -1,18 +1,18 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What a Produce response means for each batch: done, retry, or failed.
+"""Applies a Produce response to each batch: done, retry, or failed.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Persistence. A batch may be in the log if an attempt of it was written even in part and not
-answered, or was answered with a code that leaves it open. That never goes back: it decides whether
-a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
+Persistence. A batch may be in the log if an attempt was written, even partly, and got no response,
+or one whose error code leaves it open. This is never reset: it decides whether a failure says
+POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
 
-Order. Of an idempotent partition only the oldest batch is settled. A response for a batch
-behind one that must go again is noted in its persistence, and asked again in its turn; a failure
-that is final is noted as its verdict, and it fails in its turn. So callbacks run in the order of
-sending, and nothing behind a gap counts as sent.
+Order. In an idempotent partition only the oldest batch is settled. If a response is for a batch
+after one that must be retried, it only updates the batch's persistence, and the batch is sent again
+in order; a final failure is stored as its verdict, and it fails in order. So callbacks run in the
+order of sending, and nothing after a gap counts as sent.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.1), KIP-467,
 KIP-951; kprod's departures 2, 4, 5 and 18.
 """
@@ -64,7 +64,7 @@ _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
 
 
 class Delivery:
-    """Settles batches by what became of their requests."""
+    """Settles batches according to the outcomes of their requests."""
 
     def __init__(  # noqa: PLR0913 - the collaborators of one response
         self,
@@ -78,17 +78,17 @@ class Delivery:
         rng: random.Random,
         recorder: Recorder,
     ) -> None:
-        """Take the parts that a response changes.
+        """Keep the parts that a response affects.
 
         Args:
-            settings: Retries and back-off.
+            settings: Number of retries, and back-off.
             accumulator: Holds the batches.
-            transaction_manager: Of the producer.
-            metadata: Told of new leaders.
-            timer: The sender's, for back-off.
-            clock: The sender's; a back-off counts from its present.
-            rng: Draws each attempt's jitter, once.
-            recorder: Told of responses, retries and failures.
+            transaction_manager: The producer's id and sequences.
+            metadata: Gets new leaders from responses.
+            timer: The sender's timer, for back-offs.
+            clock: The sender's clock; a back-off counts from its current time.
+            rng: Random numbers for jitter, one for each attempt.
+            recorder: Called with responses, retries and failures.
         """
         self._accumulator = accumulator
         self._transaction_manager = transaction_manager
@@ -109,9 +109,9 @@ class Delivery:
         """Settle the batches of a request.
 
         Args:
-            batches: What the request carried, at most one of a partition.
-            topic_names: Names by topic id, as integers, as they were when the request was made.
-            outcome: Of the request.
+            batches: The request's batches, at most one for each partition.
+            topic_names: Topic names by id, as integers, at the time of the request.
+            outcome: The request's outcome.
         """
         answers: Replies = {}
         if (body := outcome.body) is not None:
@@ -119,7 +119,7 @@ class Delivery:
             self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
                 answers = self._read(topic_names, outcome)
-            except Exception:  # each batch must be concluded all the same
+            except Exception:  # the other batches must be processed all the same
                 _logger.exception("A Produce answer of node %d cannot be used", outcome.node_id)
         for batch in batches:
             try:
@@ -142,11 +142,11 @@ class Delivery:
         return answers
 
     def give_up(self, batch: ProducerBatch, cause: Exception) -> None:
-        """Fail a drained batch that could not be made into bytes; it was never written.
+        """Fail a drained batch that could not be encoded; it was never written.
 
         Args:
-            batch: Counted as sent by its queue.
-            cause: What its codec raised, or MemoryError.
+            batch: A batch that its queue counts as sent.
+            cause: The exception of the codec, or MemoryError.
         """
         _logger.error("A batch for %s could not be encoded", batch.queue.topic, exc_info=cause)
         self._end_attempt(batch)
@@ -154,10 +154,10 @@ class Delivery:
             self._fail_in_turn(batch, encoding_error(cause))
 
     def purge(self) -> int:
-        """Fail every record that is certainly not in the log and not on its way.
+        """Fail all records that are certainly not in the log and not in flight.
 
         Returns:
-            How many records.
+            The number of failed records.
         """
         count = 0
         for queue in self._accumulator.queues():
@@ -170,9 +170,10 @@ class Delivery:
         return count
 
     def fail_gone(self, queue: PartitionQueue) -> None:
-        """Fail the waiting batches of a partition that does not exist any more.
+        """Fail the waiting batches of a partition that no longer exists.
 
-        Batches in flight are awaited first: their responses decide, and the others follow in order.
+        Responses to batches in flight are awaited first: they decide, and the other batches follow
+        in order.
         """
         if queue.in_flight_count:
             return
@@ -189,7 +190,7 @@ class Delivery:
             return
         answer = answers.get((batch.queue.topic, batch.queue.partition))
         if answer is None:
-            # A partition that the response leaves out was neither taken nor refused.
+            # A partition that is missing in the response was neither accepted nor rejected.
             error = Disconnected("the broker's answer does not mention the partition")
             self._without_response(batch, error, was_written=True)
         elif isinstance(answer, tuple):
@@ -206,14 +207,14 @@ class Delivery:
             self._succeed(batch, base_offset, append_time_ms(batch, log_append_time_ms))
 
     def _fail_unusable_response(self, batch: ProducerBatch, cause: Exception) -> None:
-        """Fail a batch whose response could not be dealt with, so that its partition continues."""
+        """Fail a batch whose response could not be processed, so that its partition continues."""
         batch.maybe_persisted = True
         if batch.in_flight:
             self._end_attempt(batch)
         if not batch.is_done:
             self._fail_in_turn(batch, failure_error(cause))
         elif not batch.is_released:
-            self._accumulator.forget(batch)  # else nothing behind it would ever be the oldest
+            self._accumulator.forget(batch)  # otherwise no later batch would ever be the oldest
             self._settle_next(batch.queue)
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
@@ -230,7 +231,7 @@ class Delivery:
         self._rejected(batch, code, answer)
 
     def _rejected(self, batch: ProducerBatch, code: int, answer: Mapping[str, Any]) -> None:
-        """The broker refused the oldest batch, or no batch can succeed any more."""
+        """Handle a rejection of the oldest batch."""
         error = error_for(code, answer.get("error_message") or "")
         batch.maybe_persisted |= leaves_open(code)
         if error.refresh_metadata:
@@ -239,7 +240,7 @@ class Delivery:
         if batch.is_done:
             return
         if code in FATAL_CODES and batch.has_sequence:
-            # The sender's next turn fails everything, in order.
+            # The sender's next turn fails all batches, in order.
             self._transaction_manager.fail(error)
         elif code in SEQUENCE_CODES and batch.has_sequence:
             self._sequence_rejected(batch, error)
@@ -254,17 +255,17 @@ class Delivery:
             self._fail(batch, companions_error(error, named) if named else error, named)
 
     def _note_behind(self, batch: ProducerBatch, code: int) -> None:
-        """Keep what a response says of a batch that is not the oldest; it is asked again."""
+        """Record a response to a batch that is not the oldest; the batch is sent again."""
         batch.maybe_persisted |= code in TAKEN_CODES or leaves_open(code)
         self._end_attempt(batch)
         batch.queue.rewind_later()
         self._accumulator.mark_ready(batch.queue)
 
     def _sequence_rejected(self, batch: ProducerBatch, error: BrokerError) -> None:
-        """The oldest batch does not fit the broker's log: the partition's sequences are broken.
+        """Handle a sequence error of the oldest batch: the partition's sequences cannot continue.
 
-        It gets another sequence in the next epoch, if no batch up to the last of unknown fate
-        is outstanding: those could come out of order, or twice, and so they fail.
+        The batch gets another sequence in the next epoch, unless an older sequence of unknown fate
+        is outstanding: those batches could be stored out of order or twice, and so they fail.
         """
         queue = batch.queue
         doomed_count = queue.unknown_fate_count
@@ -302,12 +303,12 @@ class Delivery:
             self._accumulator.mark_ready(queue)
 
     def _end_attempt(self, batch: ProducerBatch) -> None:
-        """The request that carried the batch is complete."""
+        """Record that the request with the batch is complete."""
         queue = batch.queue
         queue.answered(batch)
         if batch.is_done:
-            # It expired in flight. Only now its partition's sequences are known to be broken, and
-            # only now others have to stop for it.
+            # It expired in flight. Only now are its partition's sequences known to be broken, so
+            # that other batches must wait for it.
             if batch.has_sequence:
                 self._transaction_manager.want_bump(
                     f"a batch of {queue.topic}-{queue.partition} expired"
@@ -318,23 +319,23 @@ class Delivery:
         queue = batch.queue
         queue.rewind_later()
         if queue.is_gone:
-            return  # `fail_gone` fails all batches in order as soon as none is in flight
+            return  # `fail_gone` fails all batches in order once none is in flight
         if self._retries.are_used_up(batch):
             self._fail_in_turn(batch, own_copy(error))
         else:
             self._retries.send_again(batch, error)
 
     def _fail_in_turn(self, batch: ProducerBatch, error: KprodError) -> None:
-        """Fail a batch whose attempt is over as soon as all batches before it are settled."""
+        """Fail a batch without attempts in flight once all batches before it are settled."""
         if batch.is_behind:
             batch.verdict = error
             batch.queue.rewind_later()
-            self._accumulator.mark_ready(batch.queue)  # this response may be the last one awaited
+            self._accumulator.mark_ready(batch.queue)  # this may be the last response awaited
         else:
             self._fail(batch, error)
 
     def _settle_next(self, queue: PartitionQueue) -> None:
-        """Fail the batch that is the oldest now, if its verdict only waited for that."""
+        """Fail the batch that is the oldest now, if it has a verdict."""
         if queue.batches:
             batch = queue.batches[0]
             if batch.verdict is not None:
@@ -346,9 +347,9 @@ class Delivery:
         error: KprodError,
         record_errors: dict[int, KprodError] | None = None,
     ) -> None:
-        """End a batch for good; the sequences of those behind it cannot continue."""
+        """Fail a batch permanently; the sequences of later batches cannot continue."""
         if batch.is_done:
-            return  # it had a verdict and was settled together with the batch before it
+            return  # it had a verdict and was settled together with the previous batch
         queue = batch.queue
         if batch.has_sequence and not batch.in_flight:
             self._transaction_manager.want_bump(

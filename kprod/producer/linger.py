@@ -1,12 +1,12 @@
 # cython: annotation_typing=False, nonecheck=True
-"""When a batch becomes due: its timer fires when linger is over, and again at its deadline.
+"""The linger rule: a batch's timer fires when linger is over, and again at its deadline.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A batch is its own timer task, for both instants. It is due at once where `linger_ms` is 0, and
-while a send waits for memory.
+A batch is its own timer task for both times. It is due immediately with `linger_ms` 0, and while a
+send waits for memory.
 
-Thread-safety: the sender's thread.
+Thread-safety: the sender.
 Source: Kafka RecordAccumulator.ready (clients 4.3.1) for linger; kprod's departure 6 for deadlines.
 """
 
@@ -18,7 +18,7 @@ from kprod.timer.timer import Timer
 
 
 class Linger:
-    """Arms the timers of new batches, and passes on what they bring."""
+    """Starts the timers of new batches, and reports due and expired batches."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class Linger:
         on_ready: Callable[[PartitionQueue], object],
         on_expired: Callable[[ProducerBatch], object],
     ) -> None:
-        """Arm batches on a timer.
+        """Use a timer.
 
         Args:
-            timer: The sender's.
-            linger_ms: How long a batch may wait for more records.
-            delivery_timeout_ms: From the first record to the deadline; not less than linger.
+            timer: The sender's timer.
+            linger_ms: Maximum time that a batch waits for more records.
+            delivery_timeout_ms: Time from the first record to the deadline; at least `linger_ms`.
             on_ready: Called with the queue of a batch that is due.
             on_expired: Called with a batch whose deadline has passed.
         """
@@ -46,17 +46,18 @@ class Linger:
         self._on_due = self._pass_instant
 
     def arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Arm batches that have records and no timer yet.
+        """Start the timers of batches that have records and no timer yet.
 
-        Oldest first, so that deadlines of the same millisecond pass in the order of sending. A
-        batch without records has no time yet; its first record posts the queue again.
+        Oldest first, so that deadlines in the same millisecond fire in the order of sending. A
+        batch without records has no creation time yet; its first record posts the queue again.
 
         Args:
-            queue: Of one partition.
+            queue: The queue of a partition.
             now_ms: Monotonic time.
         """
         fresh: list[ProducerBatch] = []
-        for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile
+        # by index, since other threads append meanwhile
+        for index in range(len(queue.batches) - 1, -1, -1):
             batch = queue.batches[index]
             if batch.is_armed:
                 break
@@ -66,7 +67,8 @@ class Linger:
             batch.is_armed = True
             created_ms = batch.result.created_ms
             lingered_ms = created_ms + self._linger_ms
-            # Of a wait that begins later, `ask_for_sweep` tells: the waiter is in line before.
+            # A wait for memory that begins later calls `ask_for_sweep`; its waiter is queued
+            # before.
             if lingered_ms <= now_ms or queue.is_short_of_memory():
                 batch.is_due = True
                 self._arm(batch, created_ms + self._delivery_timeout_ms)
@@ -74,7 +76,7 @@ class Linger:
                 self._arm(batch, lingered_ms)
 
     def arm_deadline(self, batch: ProducerBatch) -> None:
-        """Arm a batch that is due already, for its deadline alone."""
+        """Start the deadline's timer of a batch that is due already."""
         self._arm(batch, batch.created_ms + self._delivery_timeout_ms)
 
     def _arm(self, batch: ProducerBatch, instant_ms: int) -> None:
@@ -82,7 +84,7 @@ class Linger:
         self._timer.add_at(instant_ms, batch)
 
     def _pass_instant(self, batch: ProducerBatch) -> None:
-        """Linger is over, which is never after the delivery deadline; or that has passed."""
+        """Timer callback: linger is over, or the delivery deadline has passed."""
         deadline_ms = batch.created_ms + self._delivery_timeout_ms
         if self._timer.now_ms >= deadline_ms:
             self._on_expired(batch)

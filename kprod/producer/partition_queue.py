@@ -1,22 +1,21 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One partition's batches, oldest first, with a drain index between the sent and the unsent.
+"""One partition's batches, oldest first, with a drain index between the sent and the unsent ones.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Sent batches stay at the head until they are answered. A retry rewinds the index: nothing is taken
-out and put back, so there is no order to get wrong.
+Sent batches stay at the head until their response arrives. A retry rewinds the index: no batch is
+removed and inserted again, so the order cannot change.
 
-A queue whose sent batch failed sends nothing new until all its responses are in; then it rewinds
-and sends the rest again in order, each with the bytes and the sequence it had.
+A queue whose sent batch failed sends nothing new until all its responses have arrived; then it
+rewinds and sends the remaining batches again in order, each with the same bytes and sequence.
 
 Invariants.
-    batches[:drain_index] are sent, batches[drain_index:] are not.
-    in_flight_count counts the batches whose request is not complete, done ones included.
-    More than one batch is in flight only after a success from the present leader, in the present
-    topic of that name and in the present epoch: a broker takes any first sequence of a producer
-    that it does not know.
+    batches[:drain_index] are sent, batches[drain_index:] are not. in_flight_count counts the
+    batches whose request is not complete, including those that are done. More than one batch is in
+    flight only after a success from the current leader, in the current topic of that name and in
+    the current epoch: a broker accepts any first sequence of an unknown producer.
 
-Thread-safety: the sender's, but for what `PartitionAppender` shares with sending threads.
+Thread-safety: the sender; the fields of `PartitionAppender` are shared with sending threads.
 Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
 """
 
@@ -36,19 +35,20 @@ class PartitionQueue(PartitionAppender):
     """The log of one partition.
 
     Attributes:
-        drain_index: How many batches at the head are sent.
-        in_flight_count: Batches whose request is not complete.
+        drain_index: Number of sent batches at the head.
+        in_flight_count: Number of batches whose request is not complete.
         leader_id: Cached leader, valid while `metadata_generation` is the accumulator's.
         metadata_generation: See `leader_id`.
-        ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
-        sent_to: The node that its batches in flight were sent to; `NO_NODE` once their topic was
-            deleted and created again.
-        may_pipeline: A batch succeeded at `sent_to` since the last error.
-        must_rewind: A sent batch failed; send nothing until the rest is answered.
-        backoff_count: Back-offs that run; it waits for the longest.
-        backoff_round: Counts up when back-offs end early; timers of an older round do nothing.
-        is_gone: The topic was deleted and created again without this partition.
-        next_sequence: For the next batch without one.
+        ring_node_id: Id of the node whose ready ring has the queue; `NO_NODE` for none.
+        sent_to: Id of the node that its batches in flight were sent to; `NO_NODE` once their topic
+            was deleted and created again.
+        may_pipeline: Whether a batch succeeded at `sent_to` since the last error.
+        must_rewind: Whether a sent batch failed, so that nothing is sent until the other responses
+            have arrived.
+        backoff_count: Number of running back-offs; the queue waits for the longest.
+        backoff_round: Incremented when back-offs end early; timers of an older round do nothing.
+        is_gone: Whether the topic was deleted and created again without this partition.
+        next_sequence: Sequence for the next batch without one.
     """
 
     batches: "deque[ProducerBatch]"
@@ -70,13 +70,13 @@ class PartitionQueue(PartitionAppender):
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a batch waits behind the drain index."""
+        """Whether there is a batch after the drain index."""
         return self.drain_index < len(self.batches)
 
     def sendable_batch(self) -> "ProducerBatch | None":
         """Return the oldest unsent batch, if it is full, followed by another, or due.
 
-        A batch with a verdict is not sent again, and no batch behind it before it has failed.
+        A batch with a verdict is not sent again, and later batches only after it has failed.
         """
         if self.drain_index >= len(self.batches):
             return None
@@ -89,23 +89,24 @@ class PartitionQueue(PartitionAppender):
         return None
 
     def is_short_of_memory(self) -> bool:
-        """Whether a send waits for memory of the pool that the newest batch has its memory from."""
+        """Whether a send waits for memory of the newest batch's pool."""
         if not self.batches:
             return False
         batch = self.batches[-1]
         return batch.builder.chain.pool.has_waiters
 
     def is_oldest(self, batch: "ProducerBatch") -> bool:
-        """Whether a batch is the first to be settled."""
+        """Whether a batch is the next to be settled."""
         return bool(self.batches) and self.batches[0] is batch
 
     @property
     def unknown_fate_count(self) -> int:
-        """How many batches at the head there are up to the last whose fate is unknown.
+        """Number of batches at the head, up to the last one whose fate is unknown.
 
-        Such a batch may be in the log: it keeps its sequence until its fate is known, or fails.
+        A batch of unknown fate may be in the log: it keeps its sequence until its fate is known, or
+        fails.
         """
-        # By index: sending threads may append meanwhile, which would end an iteration.
+        # By index: sending threads may append meanwhile, which would invalidate an iterator.
         for index in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[index]
             if batch.has_sequence and batch.maybe_persisted:
@@ -113,14 +114,14 @@ class PartitionQueue(PartitionAppender):
         return 0
 
     def is_gated(self, leader_id: int) -> bool:
-        """Whether nothing may be sent now: answers are awaited, or a back-off.
+        """Whether nothing may be sent now, because of awaited responses or a back-off.
 
         Args:
-            leader_id: The present leader.
+            leader_id: Id of the current leader.
 
         Returns:
-            True while a back-off runs, or answers of another leader or from a deleted topic, of a
-            batch that failed, or of the first batch to this leader are awaited.
+            True while a back-off runs, or while responses are awaited from another leader, from a
+            deleted topic, for a failed batch, or for the first batch to this leader.
         """
         if self.backoff_count:
             return True
@@ -129,10 +130,10 @@ class PartitionQueue(PartitionAppender):
         return self.must_rewind or not self.may_pipeline or self.sent_to != leader_id
 
     def maybe_end_backoffs(self) -> None:
-        """End the back-offs when no batch is left that was tried: nothing is spared by them."""
+        """End the back-offs if no attempted batch is left, since they would spare nothing."""
         if not self.backoff_count:
             return
-        # By index: sending threads may append meanwhile, which would end an iteration.
+        # By index: sending threads may append meanwhile, which would invalidate an iterator.
         for index in range(len(self.batches)):
             if self.batches[index].attempts:
                 return
@@ -140,7 +141,7 @@ class PartitionQueue(PartitionAppender):
         self.backoff_round += 1
 
     def sent(self, batch: "ProducerBatch", leader_id: int) -> None:
-        """Move the drain index past a batch that goes into a request now."""
+        """Move the drain index beyond a batch that is put into a request."""
         if self.sent_to != leader_id:
             self.sent_to = leader_id
             self.may_pipeline = False
@@ -150,7 +151,7 @@ class PartitionQueue(PartitionAppender):
         self.in_flight_count += 1
 
     def answered(self, batch: "ProducerBatch") -> None:
-        """Note that a batch's request is complete; rewind when it was the last one awaited."""
+        """Record that a batch's request is complete; rewinds if it was the last one awaited."""
         batch.in_flight = False
         self.in_flight_count -= 1
         if self.in_flight_count == 0 and self.must_rewind:
@@ -158,7 +159,7 @@ class PartitionQueue(PartitionAppender):
             self.drain_index = 0
 
     def rewind_later(self) -> None:
-        """Send the batches that are sent and not done again, once all their responses are in."""
+        """Send the unfinished sent batches again, once all responses have arrived."""
         self.may_pipeline = False
         if self.in_flight_count == 0:
             self.drain_index = 0
@@ -166,16 +167,16 @@ class PartitionQueue(PartitionAppender):
             self.must_rewind = True
 
     def replace(self, batch: "ProducerBatch", parts: "list[ProducerBatch]") -> None:
-        """Put the parts of a split batch where it stood, and let them answer for its records.
+        """Replace a split batch by its parts, and make them report the outcome of its records.
 
-        All of it or, without memory, nothing: a part in no queue would never be settled.
+        Atomic: without memory nothing changes, since a part in no queue would never be settled.
         """
         index = 0
         while self.batches[index] is not batch:
             index += 1
         before = [self.batches[place] for place in range(index, -1, -1)]
         after = [*reversed(parts), *before[1:]]
-        # Only at the end of a deque an addition that fails leaves it as it was.
+        # Only an append at the end of a deque leaves it unchanged if it fails.
         for _ in before:
             self.batches.popleft()
         placed = 0
@@ -195,12 +196,12 @@ class PartitionQueue(PartitionAppender):
             self.drain_index += len(parts) - 1
 
     def remove(self, batch: "ProducerBatch") -> None:
-        """Take a batch that is done out of the queue."""
+        """Remove a finished batch from the queue."""
         if self.batches and self.batches[0] is batch:
             self.batches.popleft()
             self.drain_index = max(self.drain_index - 1, 0)
             return
-        # By index: sending threads may append meanwhile, which would end an iteration.
+        # By index: sending threads may append meanwhile, which would invalidate an iterator.
         for index in range(len(self.batches)):
             if self.batches[index] is batch:
                 del self.batches[index]

@@ -1,17 +1,18 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Where a record without key and partition goes: one partition at a time, the short queues first.
+"""Chooses partitions for records without key and partition: one at a time, preferring short queues.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Such records stick to one partition until its batch is closed, full or drained; then another is
-drawn, with weights that favour partitions whose queues are short. So batches are whole, and a slow
-broker gets less.
+Such records go to one partition until its batch is closed, full or drained; then another partition
+is drawn, with weights that favour short queues. So batches are filled, and a slow broker gets fewer
+records.
 
-Left out of the draw, unless that leaves nobody, in this order: partitions whose leader is not
-known; those whose leader has taken nothing for `partitioner_availability_timeout_ms` while it had
-something to take; with `partitioner_rack_aware`, those led from another rack than `client_rack`.
+Partitions are excluded from the draw in this order, unless none would remain: those without a known
+leader; those whose leader has accepted nothing for `partitioner_availability_timeout_ms` while
+there was something to send; with `partitioner_rack_aware`, those whose leader is in another rack
+than `client_rack`.
 
-Thread-safety: `roll` any thread, under the GIL; the methods that note nodes the sender.
+Thread-safety: `roll` any thread, with the GIL held; the methods that record nodes the sender.
 Source: KIP-480 for the moment of change, KIP-794 for weights and availability, KIP-1123 for racks;
 kprod's departure 13.
 """
@@ -37,11 +38,11 @@ NEVER_HASHED_BYTES = 2**31
 
 
 class KeyRule(NamedTuple):
-    """Which keys decide a record's partition, and how.
+    """Which keys determine a record's partition, and how.
 
     Attributes:
-        key_hash: Its remainder is the partition.
-        bytes_min: Shorter keys decide nothing; a null key counts as −1.
+        key_hash: Hash function; the hash modulo the number of partitions is the partition.
+        bytes_min: Minimum length of a key that is hashed; a null key has length −1.
     """
 
     key_hash: KeyHash
@@ -55,19 +56,22 @@ KEY_RULES: Mapping[str, KeyRule] = {
     "fnv1a": KeyRule(KeyHash.FNV1A, NULL_KEY_BYTES),
     "fnv1a_random": KeyRule(KeyHash.FNV1A, 0),
 }
-"""The partitioners by name. Those but the first are librdkafka's, null and empty keys included."""
+"""The partitioners by name.
+
+All but the first are librdkafka's, including their treatment of null and empty keys.
+"""
 
 ROUND_ROBIN = "round_robin"
 
 
 def key_rule(settings: PartitionerSettings) -> KeyRule:
-    """Say which keys decide.
+    """Return the key rule of a partitioner.
 
     Args:
-        settings: Of partitioning.
+        settings: Settings of partitioning.
 
     Returns:
-        The named partitioner's rule; Kafka's own for none.
+        The rule of the configured partitioner; Kafka's own by default.
     """
     name = settings.partitioner if isinstance(settings.partitioner, str) else "murmur2"
     rule = KEY_RULES.get(name, KEY_RULES["murmur2"])
@@ -77,12 +81,12 @@ def key_rule(settings: PartitionerSettings) -> KeyRule:
 
 
 class Weights:  # noqa: B903 - those would be made by Python code
-    """Weights of the partitions, and when they were computed.
+    """The weights of partitions, and when they were computed.
 
     Attributes:
-        candidates: Partitions, ascending.
-        cumulated: The sum of the weights up to each.
-        weighed_at_ms: Monotonic.
+        candidates: Partition numbers, ascending.
+        cumulated: The sum of the weights up to each partition.
+        weighed_at_ms: Monotonic time of the computation.
     """
 
     def __init__(self, candidates: list[int], cumulated: list[int], weighed_at_ms: int) -> None:
@@ -92,7 +96,7 @@ class Weights:  # noqa: B903 - those would be made by Python code
 
 
 class StickyPartitioner:
-    """Draws the next partition for records that nothing binds to one."""
+    """Draws the next partition for records without key and partition."""
 
     def __init__(
         self,
@@ -102,13 +106,13 @@ class StickyPartitioner:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """Take metadata and settings.
+        """Create a partitioner.
 
         Args:
-            settings: Of partitioning.
-            metadata: Leaders of partitions and their racks.
-            clock: Weights are kept for a while.
-            rng: Of randomness.
+            settings: Settings of partitioning.
+            metadata: Leaders of partitions, with their racks.
+            clock: Clock for the lifetime of weights.
+            rng: Random numbers.
         """
         self._settings = settings
         self._metadata = metadata
@@ -119,14 +123,14 @@ class StickyPartitioner:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether records go to the partitions in turn instead."""
+        """Whether records go to the partitions in turn instead (round robin)."""
         return self._settings.partitioner == ROUND_ROBIN
 
     def roll(self, routes: TopicQueues) -> None:
         """Draw another partition for a topic.
 
         Args:
-            routes: Has at least one partition.
+            routes: Routes of a topic with at least one partition.
         """
         weights = self._weights.get(routes.name)
         now_ms = self._clock.now_ms()
@@ -142,10 +146,10 @@ class StickyPartitioner:
         routes.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 
     def follow(self, routes: TopicQueues) -> None:
-        """Let records without key go to partitions that there are, in turn to led ones if any are.
+        """Restrict records without key to existing partitions; in turn, to those with a leader.
 
         Args:
-            routes: Its number of partitions, or their leaders, may have changed.
+            routes: Routes whose number of partitions or leaders may have changed.
         """
         if self.takes_turns:
             leader_of = self._metadata.snapshot.leader_of
@@ -157,16 +161,16 @@ class StickyPartitioner:
             self.roll(routes)
 
     def note_held(self, node_id: int, now_ms: int) -> None:
-        """Note that a node cannot take what there is for it.
+        """Record that a node cannot accept the batches for it.
 
         Args:
-            node_id: Not connected, throttled or full.
+            node_id: Id of a node that is not connected, throttled, or at its limit of requests.
             now_ms: Monotonic time.
         """
         self._held_since_ms.setdefault(node_id, now_ms)
 
     def note_taking(self, node_id: int) -> None:
-        """Note that a node takes what there is for it.
+        """Record that a node accepts batches.
 
         Args:
             node_id: Any.
@@ -175,10 +179,10 @@ class StickyPartitioner:
             self._held_since_ms.pop(node_id, None)
 
     def forget_nodes_but(self, node_ids: list[int]) -> None:
-        """A node with nothing to take cannot be slow.
+        """Forget slow nodes that have nothing to send, since they cannot be slow.
 
         Args:
-            node_ids: Nodes that have something to take.
+            node_ids: Ids of nodes with batches to send.
         """
         if self._held_since_ms:
             for node_id in self._held_since_ms.keys() - node_ids:
@@ -194,7 +198,7 @@ class StickyPartitioner:
         return Weights(candidates, list(weights), now_ms)
 
     def _candidates(self, routes: TopicQueues, now_ms: int) -> list[int]:
-        """Partitions to draw from, ascending, at least one."""
+        """Return the partitions to draw from, ascending, at least one."""
         snapshot = self._metadata.snapshot
         everyone = range(routes.partition_count)
         led = [(p, snapshot.leader_of(routes.name, p)) for p in everyone]

@@ -1,12 +1,12 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A Produce request for the client: it knows its batches, and settles them with its response.
+"""A Produce request: holds its batches, and settles them with the response.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Its bytes lie in the batches and are sent from there; its response is read without tables when it
-only says yes.
+Its bytes are sent directly from the batches; a response that only acknowledges is decoded without
+the protocol tables.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 """
 
 from collections.abc import Sequence
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from kprod._core.wire.wire_bounds import Bounds
     from kprod.protocol.produce_frame import Piece
 
-_PRODUCE = ApiKey.PRODUCE  # looked up for each request, and a class of enums is slow to ask
+# cached: looked up for each request, and attribute access on an enum class is slow
+_PRODUCE = ApiKey.PRODUCE
 
 
 class ProduceTerms:
-    """What all Produce requests of a sender have in common."""
+    """The parameters that all Produce requests of a sender share."""
 
     def __init__(self, delivery: Delivery, *, acks: Acks, timeout_ms: int, first: int) -> None:
-        """Keep them.
+        """Keep the parameters.
 
         Args:
             delivery: Settles batches.
-            acks: Which replicas a record waits for.
-            timeout_ms: How long a broker may wait for replicas.
+            acks: Acknowledgements that a broker waits for.
+            timeout_ms: Maximum time that a broker waits for replicas.
             first: The first version to use.
         """
         self.delivery = delivery
@@ -54,13 +55,13 @@ class ProduceTerms:
 
 
 class ProduceRequest(ClientRequest):
-    """One Produce request; it has neither `body` nor `on_complete`, and needs none.
+    """A Produce request; needs neither `body` nor `on_complete`.
 
     Attributes:
-        batches: What it carries, at most one of a partition; their chains are held until it is
+        batches: Its batches, at most one for each partition; their memory is held until it is
             complete.
-        topics: Their records, by topic; none once it is encoded.
-        names_by_id: The topics' names by their ids, as integers, when the request was made.
+        topics: The records by topic; empty once they are encoded.
+        names_by_id: Topic names by id, as integers, at the time of the request.
     """
 
     def __init__(
@@ -70,20 +71,20 @@ class ProduceRequest(ClientRequest):
         topics: Sequence[TopicRecords],
         terms: ProduceTerms,
     ) -> None:
-        """Make a request.
+        """Create a request.
 
         Args:
-            node_id: The leader of all their partitions.
-            batches: Closed.
-            topics: Their records.
-            terms: The sender's.
+            node_id: Id of the leader of all partitions.
+            batches: Closed batches.
+            topics: The records by topic.
+            terms: The sender's common parameters.
         """
         self.node_id = node_id
         self.api_key = _PRODUCE
         self.batches = batches
         self.topics: Sequence[TopicRecords] = topics
         self._terms = terms
-        # As they are now: a topic may be deleted and created again while the request is out.
+        # As of now: a topic may be deleted and created again while the request is in flight.
         self.names_by_id: dict[int, str] = {topic.topic_id.int: topic.name for topic in topics}
         self.versions: tuple[int, int] = (
             terms.versions_by_name if 0 in self.names_by_id else terms.versions
@@ -98,12 +99,12 @@ class ProduceRequest(ClientRequest):
             terms.opening = produce_opening(version, client_id, None, terms.acks, terms.timeout_ms)
             terms.opening_version = version
         pieces: list[Piece] = produce_rest(terms.opening, version, correlation_id, self.topics)
-        # Its bytes are made once, and a tuple for each batch would outlive the turn.
+        # The request is encoded only once, and a tuple for each batch would outlive the turn.
         self.topics = []
         return OutgoingFrame(pieces)
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
-        """Read a response: acknowledgements in a list if that is all it says, else its fields."""
+        """Decode a response: a list of acknowledgements if that is all, otherwise its fields."""
         said = read_acknowledgements(frame, version, len(self.batches))
         if said is not None:
             return said

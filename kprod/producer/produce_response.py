@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The contents of a Produce response, and what each error code says of a batch's fate.
+"""Reads Produce responses, and says for each error code whether the batch may be in the log.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A response is paired with a batch by the names in it, topic and partition, never by its position.
+A response is matched with batches by topic and partition, never by position.
 
 Thread-safety: pure functions.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault,
@@ -29,10 +29,10 @@ MAYBE_PERSISTED_CODES = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Codes after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
+"""Codes after which the batch may nevertheless be in the log (departure 18; KAFKA-13574)."""
 
 TAKEN_CODES = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-"""Answers that say that the batch is in the log."""
+"""Error codes that say that the batch is in the log."""
 
 FATAL_CODES = frozenset(
     {
@@ -49,11 +49,12 @@ KNOWN_CODES = frozenset(ErrorCode)
 PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
 
 Answers = Mapping[tuple[str | None, int], Mapping[str, Any]]
-"""A partition's part of a response, by topic and partition."""
+"""The entries of a response, by topic and partition."""
 
 
 Acknowledgements = Mapping[tuple[str | None, int], tuple[int, int]]
-"""Base offset and log append time, by topic and partition, of a response that takes every batch."""
+"""Base offset and log append time, by topic and partition, of a response that accepts every batch.
+"""
 
 Replies = Answers | Acknowledgements
 
@@ -63,12 +64,12 @@ def named_acknowledgements(
     topic_names: Mapping[int, str],
     version: int,
 ) -> Acknowledgements:
-    """Sort a response that takes every batch by topic and partition.
+    """Group the acknowledgements by topic and partition.
 
     Args:
-        listed: As `read_acknowledgements` read it.
-        topic_names: Names by topic id, as integers.
-        version: Of the response.
+        listed: The result of `read_acknowledgements`.
+        topic_names: Topic names by id, as integers.
+        version: The response's version.
 
     Returns:
         The acknowledgements.
@@ -81,15 +82,15 @@ def named_acknowledgements(
 def read_responses(
     body: Mapping[str, Any], topic_names: Mapping[int, str], version: int
 ) -> tuple[Answers, bool]:
-    """Sort a response by topic and partition.
+    """Group the entries of a response by topic and partition.
 
     Args:
-        body: A Produce response as the codec decoded it.
-        topic_names: Names by topic id, as integers.
-        version: Of the response; from `PRODUCE_VERSION_BY_ID` on it names topics by id.
+        body: A decoded Produce response.
+        topic_names: Topic names by id, as integers.
+        version: The response's version; from `PRODUCE_VERSION_BY_ID` on it identifies topics by id.
 
     Returns:
-        The responses, and whether any of them is an error.
+        The entries, and whether any of them is an error.
     """
     by_id = version >= PRODUCE_VERSION_BY_ID
     answers: dict[tuple[str | None, int], Mapping[str, Any]] = {}
@@ -104,13 +105,13 @@ def read_responses(
 
 
 def leader_hints(answers: Answers) -> list[LeaderHint]:
-    """Leaders of the partitions that a broker rejected, as far as it names them.
+    """Return the new leaders of rejected partitions, as far as the response has them.
 
     Args:
-        answers: By topic and partition.
+        answers: Entries by topic and partition.
 
     Returns:
-        Most often none.
+        The hints; usually none.
     """
     return [
         LeaderHint(topic, index, leader["leader_id"], leader["leader_epoch"])
@@ -124,13 +125,13 @@ def leader_hints(answers: Answers) -> list[LeaderHint]:
 
 
 def nodes_named(body: Mapping[str, Any]) -> list[Node]:
-    """Where the leaders are that a response hints at.
+    """Return the addresses of the leaders that a response names.
 
     Args:
         body: A Produce response.
 
     Returns:
-        Those whose address can be one.
+        The nodes with a valid address.
     """
     endpoints = body.get("node_endpoints") or ()
     nodes = [Node(n["node_id"], n["host"], n["port"], n["rack"]) for n in endpoints]
@@ -140,13 +141,13 @@ def nodes_named(body: Mapping[str, Any]) -> list[Node]:
 def leaves_open(code: int) -> bool:
     """Whether a batch may be in the log in spite of an error.
 
-    Nothing is known of a code that only a newer broker has; it counts as UNKNOWN_SERVER_ERROR.
+    An unknown code of a newer broker counts as UNKNOWN_SERVER_ERROR.
 
     Args:
-        code: Of the response.
+        code: Error code of the response.
 
     Returns:
-        True if the batch may be there.
+        True if the batch may be in the log.
     """
     return code in MAYBE_PERSISTED_CODES or code not in KNOWN_CODES
 
@@ -154,17 +155,18 @@ def leaves_open(code: int) -> bool:
 def record_errors(
     error: BrokerError, answer: Mapping[str, Any], record_count: int
 ) -> dict[int, KprodError] | None:
-    """Errors of the records that the broker names (KIP-467).
+    """Return the errors of the records that the broker names (KIP-467).
 
-    One has the batch's code. Of several only one does, nobody says which: they are INVALID_RECORD.
+    A single named record gets the batch's code. If several are named, the code may not apply to
+    each, so they get INVALID_RECORD.
 
     Args:
-        error: The batch's.
-        answer: For its partition.
-        record_count: Of the batch; errors of other indexes are ignored.
+        error: The batch's error.
+        answer: The partition's entry in the response.
+        record_count: Number of records of the batch; errors for other indexes are ignored.
 
     Returns:
-        Errors by the record's index; None when the broker names none.
+        Errors by record index; None if the broker names none.
     """
     listed = [
         entry
@@ -179,15 +181,14 @@ def record_errors(
 
 
 def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> BrokerError:
-    """What the sound records of a refused batch fail with: not the fault of others.
+    """Create the error of the valid records in a rejected batch.
 
     Args:
-        error: The batch's.
-        named: Errors of the records at fault, by index.
+        error: The batch's error.
+        named: Errors of the invalid records, by index.
 
     Returns:
-        An error of its own, which says that it is retriable: sent without those others, the record
-        may be taken.
+        A retriable error: sent without the invalid ones, the records may be accepted.
     """
     text = (
         f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
@@ -199,18 +200,17 @@ def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> Bro
 
 
 def append_time_ms(batch: ProducerBatch, log_append_time_ms: int) -> int:
-    """When the broker stamped a batch.
+    """Return the log append time of a batch.
 
     Args:
-        batch: That the response is for.
-        log_append_time_ms: The log append time in it.
+        batch: The batch of the response.
+        log_append_time_ms: The log append time in the response.
 
     Returns:
-        Milliseconds since 1970; −1 if its records keep their own times.
+        Milliseconds since 1970; −1 if the records keep their own timestamps.
     """
-    # To a batch that it has already the broker answers with the greatest time in it,
-    # whether client or broker stamped it (Kafka UnifiedLog.append): after a retry that time says
-    # nothing.
+    # For a duplicate the broker returns the batch's largest timestamp, whether client or broker set
+    # it (Kafka UnifiedLog.append): after a retry the field says nothing.
     if batch.attempts > 1 and log_append_time_ms == batch.builder.max_timestamp_ms:
         return -1
     return log_append_time_ms

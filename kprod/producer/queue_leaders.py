@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Which node leads a queue's partition, looked up once in each snapshot of the cluster.
+"""Caches which node leads a queue's partition, once for each metadata snapshot.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 Runs for every batch.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 """
 
 from kprod.cluster.metadata import Metadata
@@ -13,26 +13,26 @@ from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 
 
 class QueueLeaders:
-    """Leaders by the newest metadata; each queue keeps its own until the metadata changes."""
+    """The leaders in the newest metadata; each queue caches its own until the metadata changes."""
 
     def __init__(self, metadata: Metadata) -> None:
-        """Make a look-up.
+        """Create the lookup.
 
         Args:
-            metadata: Says which node leads what.
+            metadata: Provides the leaders.
         """
         self._metadata = metadata
-        self._snapshot = metadata.snapshot  # whose number `_generation` is
+        self._snapshot = metadata.snapshot  # the snapshot with the number `_generation`
         self._generation = 0
 
     def leader_id_of(self, queue: PartitionQueue) -> int:
-        """Find the leader of a queue's partition.
+        """Return the leader of a queue's partition.
 
         Args:
-            queue: Any.
+            queue: Any queue.
 
         Returns:
-            `NO_NODE` if it is not known.
+            The leader's id; `NO_NODE` if unknown.
         """
         snapshot = self._metadata.snapshot
         if snapshot is not self._snapshot:

@@ -1,18 +1,18 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The sender: one turn after another of select, read, advance timers, drain, write.
+"""Runs the sender's turns: select, read, advance timers, drain, write.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 The sockets are read before any deadline is looked at: a response that arrived while a callback ran
 is not late. `run_once` begins such a turn after its sleep, and ends with the sleep of the next one.
 
-All it owns (connections, metadata, timers, sequences, queues' drained ends) belongs to one thread,
-whose body is a loop around `run_once`. It works per batch, never per record.
+Everything it owns (connections, metadata, timers, sequences, the drained part of queues) belongs to
+one thread, which loops around `run_once`. Its work is proportional to batches, never to records.
 
-Requests are built as late as possible: a batch is drained only when its leader can take a request
-now, so that batches grow while it cannot.
+Requests are built as late as possible: a batch is drained only when its leader can accept a
+request, so that batches grow meanwhile.
 
-Thread-safety: one thread, apart from `wakeup`.
+Thread-safety: one thread, except `wakeup`.
 Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drain.
 """
 
@@ -42,12 +42,12 @@ from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer
 
-PRODUCE_VERSION_MIN = 3  # the first with record batches
+PRODUCE_VERSION_MIN = 3  # the first version with record batches (V2)
 POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
 
 class Sender:
-    """Sends what the accumulator has ready, and settles it."""
+    """Sends the accumulator's ready batches, and settles them."""
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
         self,
@@ -67,24 +67,24 @@ class Sender:
         recorder: Recorder,
         state_log: StateLog,
     ) -> None:
-        """Take the parts that a turn drives.
+        """Keep the parts that a turn uses.
 
         Args:
-            settings: Of requests.
-            compression: Of batches.
+            settings: Request settings.
+            compression: Compression settings.
             accumulator: Holds the batches.
             client: The network client.
             delivery: Settles batches.
-            transaction_manager: Gives sequences.
-            metadata: Leaders of partitions.
-            timer: All deadlines.
-            clock: Read again where callbacks or a codec may have taken long.
+            transaction_manager: Assigns sequences.
+            metadata: Provides the leaders of partitions.
+            timer: Timer for all deadlines.
+            clock: The clock; read again after callbacks or compression, which may take long.
             rng: Random numbers for jitter.
-            path: Its `sender_sleeps` is True while the sender may sleep: sending threads then
-                know whether to wake it.
-            reject: Told why no record can be sent any more.
-            recorder: Told of requests made and of batches given up.
-            state_log: Told of leaders that have changed.
+            path: The send path; its `sender_sleeps` tells sending threads whether to wake the
+                sender.
+            reject: Called with the error after which no record can be sent.
+            recorder: Called with requests and failed batches.
+            state_log: Logs changes of leaders.
         """
         self._request_bytes_max = settings.max_request_size
         self._attributes = int(compression.compression_type)
@@ -107,7 +107,7 @@ class Sender:
         self._reject = reject
         self._recorder = recorder
         self._state_log = state_log
-        self._snapshot = metadata.snapshot  # whose leaders were told
+        self._snapshot = metadata.snapshot  # the snapshot whose leaders were logged
         self._producer_id_requests = ProducerIdRequests(
             transaction_manager,
             accumulator=accumulator,
@@ -117,20 +117,20 @@ class Sender:
         self._calls: deque[Callable[[], object]] = deque()
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Let the sender make a call at the beginning of its next turn; any thread.
+        """Make the sender call a function at the start of its next turn; any thread.
 
         Args:
-            call: Must not raise.
+            call: A function that must not raise.
         """
         self._calls.append(call)
 
     def make_calls(self) -> None:
-        """Make the calls that were asked for."""
+        """Call the functions of `call_soon`."""
         while self._calls:
             self._calls.popleft()()
 
     def run_once(self, now_ms: int) -> None:
-        """Take one turn: run due tasks, send ready batches, sleep, read responses.
+        """Run one turn: run due tasks, send ready batches, sleep, read responses.
 
         Args:
             now_ms: Monotonic time, not below an earlier turn's.
@@ -144,8 +144,8 @@ class Sender:
         if is_late:
             self._client.catch_up()
             if accumulator.has_news():
-                # Responses that came while callbacks ran may be late as well; nothing else would
-                # notice.
+                # Responses that arrived while callbacks ran may be due as well, and no other event
+                # reports them.
                 accumulator.take_inbox(self._clock.now_ms())
         now_ms = max(now_ms, self._clock.now_ms())
         transaction_manager = self._transaction_manager
@@ -162,17 +162,17 @@ class Sender:
             wait_ms = min(wait_ms, self._drain(ready_nodes, now_ms))
         accumulator.sticky.forget_nodes_but(ready_nodes)
         self._path.sender_sleeps = True
-        # Catching up may have consumed a wakeup; the next turn finds its cause.
+        # Catching up may have consumed a wakeup; the next turn handles its cause.
         if is_late or accumulator.has_news() or self._calls:
             wait_ms = 0
         self._client.poll(wait_ms, now_ms)
         self._path.sender_sleeps = False
 
     def _drain(self, ready_nodes: Sequence[int], now_ms: int) -> int:
-        """Send to these nodes, unless callbacks ran so long that a deadline has passed meanwhile.
+        """Send to these nodes, unless a deadline has passed during callbacks.
 
         Returns:
-            How long nothing changes for a ready node unless an event comes, in milliseconds.
+            Milliseconds until a ready node's state changes without an event.
         """
         now_ms = max(now_ms, self._clock.now_ms())
         if self._timer.is_due(now_ms):
@@ -181,10 +181,11 @@ class Sender:
         return self._wait_ms(now_ms)
 
     def abort(self, error: KprodError) -> None:
-        """Fail every batch that is not done.
+        """Fail all unfinished batches.
 
         Args:
-            error: Why; each batch gets a copy with its own persistence, unless it has a verdict.
+            error: The reason; each batch gets a copy with its own persistence, unless it has a
+                verdict.
         """
 
         def fail(batch: ProducerBatch) -> None:
@@ -195,7 +196,7 @@ class Sender:
         self._accumulator.abort(fail)
 
     def close(self) -> None:
-        """Give up the connections; requests in flight are released."""
+        """Close all connections; requests in flight are released."""
         self._client.close()
 
     @property
@@ -204,7 +205,7 @@ class Sender:
         return not self._accumulator.has_undrained
 
     def _wait_ms(self, now_ms: int) -> int:
-        """How long nothing changes for a ready node unless an event comes."""
+        """How long until a ready node's state changes without an event."""
         ready_nodes = self._accumulator.ready_nodes()
         if not ready_nodes:
             return POLL_MAX_MS
@@ -243,14 +244,14 @@ class Sender:
         )
 
     def is_topic_noted(self, topic: str, now_ms: int) -> bool:
-        """Whether a topic has its counters and is among those that metadata is asked for."""
+        """Whether a topic has its counters and is refreshed in the metadata."""
         return self._recorder.has_counters(topic) and self._metadata.has_noted(topic, now_ms)
 
     def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
-        """Send what may be sent now.
+        """Send the batches that may be sent now.
 
         Args:
-            ready_nodes: As the accumulator lists them.
+            ready_nodes: The accumulator's list of nodes.
             now_ms: Monotonic time.
         """
         nodes = self._metadata.snapshot.nodes
@@ -286,7 +287,8 @@ class Sender:
             batch.builder.chain.hold()
             encoded.append(batch)
         if self._compress is not None:
-            now_ms = max(now_ms, self._clock.now_ms())  # the codec's time is not the request's
+            # compression does not count against the request's timeout
+            now_ms = max(now_ms, self._clock.now_ms())
         if encoded:
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)

@@ -1,6 +1,6 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""Which version of a request two sides use: the newest that both have and the caller wants.
+"""Chooses the version of a request: the newest that client, broker and caller support.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 

@@ -1,6 +1,6 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""From tables to functions: one codec for each message and version, made when first asked for.
+"""Creates codecs from the protocol tables: one for each message and version, on first use.
 
 A codec holds a plan that `kprod._core` reads and writes by. Values are plain:
 ints (error codes, times in milliseconds, offsets), str, bytes, `uuid.UUID`, lists, dicts keyed by
@@ -59,7 +59,7 @@ class MessageCodec:
         """Make the plan of a message.
 
         Args:
-            message: Its table.
+            message: The message's table.
             version: One of the table's versions.
 
         Raises:
@@ -113,7 +113,7 @@ class MessageCodec:
 
         Args:
             buffer: The message's bytes and whatever follows.
-            bounds: As for `decode`.
+            bounds: The bounds, as for `decode`.
 
         Returns:
             The fields, and the number of bytes read.

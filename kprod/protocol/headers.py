@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
 """Request and response headers; frames here are without the size prefix.
 
-Which header version goes with which message: a flexible request has header 2, any other header 1; a
-flexible response has header 1, any other header 0. The response to ApiVersions keeps header 0
-always, since the client that asks cannot know what the broker speaks.
+A flexible request has header 2, any other request header 1; a flexible response has header 1, any
+other response header 0. The response to ApiVersions always has header 0, since the client does not
+know the broker's versions yet.
 
 Thread-safety: pure functions.
 Source: KIP-482; KIP-511 for ApiVersions.
@@ -18,7 +18,7 @@ from kprod.protocol.codec import REQUESTS, RESPONSES, MessageCodec, structure_co
 from kprod.protocol.schema import BytesLike, Message
 
 _KEY_AND_VERSION_BYTES = 4
-_RESPONSES_KEPT: Final = 1_024  # more than there are, and a bound on what a stranger may ask for
+_RESPONSES_KEPT: Final = 1_024  # more than exist; bounds the entries that a peer can cause
 
 
 class RequestHeader(NamedTuple):
@@ -26,8 +26,8 @@ class RequestHeader(NamedTuple):
 
     Attributes:
         api_key: The request's type; any int16.
-        api_version: Its version; any int16.
-        correlation_id: Comes back in the response.
+        api_version: Version of the request; any int16.
+        correlation_id: The correlation id.
         client_id: The client's name for itself; None if it gave none.
     """
 
@@ -43,10 +43,10 @@ def encode_request_header(
     """Write a request's header.
 
     Args:
-        api_key: Of a request that kprod has tables for.
+        api_key: Key of a request that kprod has tables for.
         version: The body's version.
-        correlation_id: Any int32.
-        client_id: At most 32,767 bytes of UTF-8, or None.
+        correlation_id: The correlation id, any int32.
+        client_id: The client id, at most 32,767 bytes of UTF-8, or None.
 
     Returns:
         The header's bytes.
@@ -93,7 +93,7 @@ def encode_response_header(api_key: int, version: int, correlation_id: int) -> b
     """Write a response's header.
 
     Args:
-        api_key: Of the request that is answered.
+        api_key: Key of the request.
         version: The response's version.
         correlation_id: The request's correlation id.
 
@@ -107,7 +107,7 @@ def decode_response_header(api_key: int, version: int, frame: BytesLike) -> tupl
     """Read a response's header.
 
     Args:
-        api_key: Of the request that was sent.
+        api_key: Key of the request.
         version: The version it was sent in.
         frame: Header and body.
 

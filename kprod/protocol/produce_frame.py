@@ -3,9 +3,9 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Between the pieces of records stand small runs of bytes: the size prefix, the header, and what names
-topics and partitions. All pieces joined equal what the table-driven codec writes for the same
-request, size prefix and header included; the tests hold it to that.
+Between the pieces of records are small runs of bytes: the size prefix, the header, and the names of
+topics and partitions. All pieces joined equal the output of the table-driven codec for the same
+request, size prefix and header included; the tests compare them.
 
 Thread-safety: a function of its argument; the pieces must not change until they are sent.
 Source: Kafka's ProduceRequest definition (kafka-clients 4.3.1), KIP-482, KIP-516 for topic ids.
@@ -62,12 +62,12 @@ class ProduceFrame:  # noqa: B903 - as above
     """All that a Produce request says.
 
     Attributes:
-        version: Within `VERSIONS`.
+        version: A version within `VERSIONS`.
         correlation_id: An int32, ≥ 0.
         client_id: The client's name, or None.
         acks: −1 for all in-sync replicas, 1 for the leader, 0 for no response.
         timeout_ms: How long the broker may wait for replicas; an int32.
-        transactional_id: None outside transactions.
+        transactional_id: The transactional id; None outside transactions.
         topics: At most one entry for each topic.
     """
 
@@ -120,7 +120,7 @@ def produce_rest(
     """Write a Produce request's frame whose beginning is written already.
 
     Args:
-        opening: Of `produce_opening`.
+        opening: The result of `produce_opening`.
         version: The same.
         correlation_id: An int32, ≥ 0.
         topics: At most one entry for each topic.
@@ -129,7 +129,7 @@ def produce_rest(
         As `produce_request`.
 
     Raises:
-        LocalProtocolError: As `produce_request`.
+        LocalProtocolError: The arguments are invalid, as for `produce_request`.
     """
     flexible = version >= _FLEXIBLE_FROM
     by_id = version >= _TOPIC_ID_FROM
@@ -153,8 +153,8 @@ def produce_opening(  # noqa: PLR0917 - all that a request says before its topic
     """Write everything before the topics, with zeros for the size and the correlation id.
 
     Args:
-        version: Within `VERSIONS`.
-        client_id: As in `ProduceFrame`.
+        version: A version within `VERSIONS`.
+        client_id: The client id, as in `ProduceFrame`.
         transactional_id: The same.
         acks: The same.
         timeout_ms: The same.

@@ -87,7 +87,7 @@ cdef class AsyncSendMethod:
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
     ):
-        """Hand over one record, waiting in turn for its topic and for memory if necessary.
+        """Send one record, waiting in turn for its topic and for memory if necessary.
 
         A coroutine: nothing happens before it is awaited, or made a task. The record was accepted
         if and only if a future is returned: an error, or a cancellation, means that it was not.
@@ -137,7 +137,7 @@ cdef class Sending(CompiledCoroutine):
 
     Attributes:
         topic: As passed to `send`, then as interceptors leave it.
-        partition: Likewise.
+        partition: The partition, as passed or as interceptors leave it.
     """
 
     def __dealloc__(self):

@@ -62,7 +62,7 @@ def remove_done_call(RecordFuture future not None, callback) -> int:
 
     Args:
         future: Future of any producer.
-        callback: Equal to the added one.
+        callback: A callback equal to the added one.
 
     Returns:
         Number of times it had been added; 0 once it has been called.

@@ -91,8 +91,8 @@ cdef class ArrowColumns:
 
         Args:
             block: Its position moves as if the records were taken.
-            max_rows: At most so many more rows.
-            max_bytes: At most so many more bytes of keys, values and headers, and never more than
+            max_rows: Maximum number of rows to add.
+            max_bytes: Maximum number of bytes to add: keys, values and headers, and never more than
                 2 GiB in a table. The first row of a table is taken whatever its size.
 
         Returns:

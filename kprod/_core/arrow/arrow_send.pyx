@@ -5,7 +5,7 @@
 An array's rows are taken in blocks. For each block the call first plans, without the GIL, where
 each row goes and how many bytes each partition needs (`arrow_plan`); then, with the GIL, it takes
 memory for all of it; then it encodes the records into batches of its own (`arrow_batches`), again
-without the GIL. A full batch is handed over, and at the end of an array all batches are, so that no
+without the GIL. A full batch is queued, and at the end of an array all batches are, so that no
 record of an array is held back while its stream produces the next array.
 
 Memory comes from the pool. A call that must wait for it first hands over all its batches: otherwise

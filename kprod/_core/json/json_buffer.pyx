@@ -49,7 +49,7 @@ _fill_tables()
 
 
 cdef int grow(JsonBuffer* text, int64_t more) except -1 nogil:
-    """Make room for so many more bytes: at least twice what there was."""
+    """Make room for more bytes: at least twice what there was."""
     cdef int64_t capacity = max(text.capacity * 2, <int64_t>CAPACITY_MIN)
     cdef void* start = NULL
     capacity = max(capacity, text.size + more)
@@ -91,7 +91,7 @@ cdef int put_string(JsonBuffer* text, const uint8_t* start, int64_t size) except
             at += 1
         else:
             put_bytes(text, REPLACEMENT, 3)
-            at -= width  # as many bytes as one replacement stands for
+            at -= width  # as many bytes as one replacement covers
         copied = at
         reserve(text, (end - at) + 2 + ESCAPE_BYTES_MAX)
     put_bytes(text, copied, at - copied)

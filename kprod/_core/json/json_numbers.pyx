@@ -86,7 +86,7 @@ cdef int put_floating(
 
 
 cdef int put_decimal(JsonBuffer* text, const uint64_t* words, int scale) except -1 nogil:
-    """Write a decimal of 128 bits, its low word first, with so many digits behind the point."""
+    """Write a decimal of 128 bits, its low word first, with `scale` digits after the point."""
     cdef uint8_t[DIGITS_MAX] buffer
     cdef const uint8_t* digits
     cdef uint128_t unscaled = (<uint128_t>words[1] << 64) | words[0]

@@ -228,7 +228,7 @@ cdef class BatchResult:
         cdef int64_t failed_count = 0
         cdef BatchResult part
         if self._parts is not None:
-            # From the last part to the first: each ends where the one behind it begins.
+            # From the last part to the first: each part ends where the next one begins.
             for part in reversed(self._parts):
                 failed_count += part._failed_before(end_index)
                 end_index = min(end_index, <int64_t>part._first_index)

@@ -113,7 +113,7 @@ cdef class RecordFuture:
         """Wait for the record's metadata. Waiting does not shorten linger.
 
         Args:
-            timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
+            timeout: Seconds; None waits without limit, but `delivery_timeout_ms` bounds it.
 
         Returns:
             A `RecordMetadata`.
@@ -123,7 +123,7 @@ cdef class RecordFuture:
             KprodError: The error that ended the send; its `persistence` says whether the record
                 may be in the log. An error without it means that a callback of the same producer
                 called this, whose thread would wait for itself.
-            ValueError: Not settled, and the timeout is NaN.
+            ValueError: The records are not settled, and the timeout is NaN.
         """
         cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
@@ -145,7 +145,7 @@ cdef class RecordFuture:
             KprodTimeout: Not settled in time; the record is still being sent.
             KprodError: A callback of the same producer called this, whose thread would wait for
                 itself.
-            ValueError: Not settled, and the timeout is NaN.
+            ValueError: The records are not settled, and the timeout is NaN.
         """
         return self._error(self._outcome(timeout))
 

@@ -250,7 +250,7 @@ cdef class BatchBuilder:
         return 0
 
     def seal(self) -> None:
-        """Take no more records, and return the unused chunks to the pool."""
+        """Accept no more records, and return the unused chunks to the pool."""
         with cython.critical_section(self):
             if not self.sealed:
                 self.sealed = True

@@ -52,7 +52,7 @@ from kprod._core.record.record_iterator cimport BufferHold, RecordIterator
 from kprod.errors import CorruptRecord
 
 cdef enum:
-    # So many bytes hold the length, but not the magic and the checksum.
+    # These bytes hold the length, but not the magic and the checksum.
     BATCH_HEAD_BYTES = 17
     INT32_MAX_VALUE = 0x7FFFFFFF
 
@@ -62,7 +62,7 @@ cdef class BatchReader:
     """Iterator over the batches of one buffer.
 
     Args:
-        buffer: Any number of batches after one another; the last one may be cut off.
+        buffer: Consecutive batches; the last one may be cut off.
         check_crc: False skips checksums; the structure is still checked.
         decompress: Called with codec number and compressed bytes when a compressed batch is
             iterated.

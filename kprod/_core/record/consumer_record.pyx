@@ -28,8 +28,8 @@ def register_timestamp_types(create_time, log_append_time):
     """Register what `ConsumerRecord.timestamp_type` returns.
 
     Args:
-        create_time: For a timestamp that the producer set.
-        log_append_time: For a timestamp that the broker set.
+        create_time: `TimestampType` of a timestamp that the producer set.
+        log_append_time: `TimestampType` of a timestamp that the broker set.
     """
     global _timestamp_types
     _timestamp_types = (create_time, log_append_time)
@@ -69,7 +69,7 @@ cdef class ConsumerRecord:
         timestamp_ms: Milliseconds since 1970; -1 for none.
         timestamp_type: 0 if the producer set the timestamp, 1 if the broker did; None if the
             record's format has no timestamps.
-        leader_epoch: Of the leader that wrote the record; None if it is not known.
+        leader_epoch: Epoch of the leader that appended the record; None if unknown.
         key: Bytes; None for no key.
         value: Bytes; None for a null value.
         headers: Pairs of key and value.
@@ -77,8 +77,8 @@ cdef class ConsumerRecord:
     Attributes:
         offset: Place in the partition.
         timestamp_ms: Milliseconds since 1970; -1 for none.
-        key: Bytes, or None; a memoryview if the consumer was asked for that.
-        value: As `key`.
+        key: Bytes or None; a memoryview if the consumer requests views.
+        value: Bytes or None; a memoryview if the consumer requests views.
 
     Thread-safety: immutable.
     """
@@ -152,7 +152,7 @@ cdef class ConsumerRecord:
         return _fields(self) == _fields(<ConsumerRecord>other)
 
     def __hash__(self):
-        # Offsets alone tell nearly all records apart, and are the same in every process.
+        # The offset alone distinguishes nearly all records, and is the same in every process.
         return self.offset
 
     def __repr__(self):

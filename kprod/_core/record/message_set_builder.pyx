@@ -49,7 +49,7 @@ from kprod.errors import LocalProtocolError, RecordTooLarge, UnsupportedCodec
 cdef object crc32 = zlib.crc32
 
 
-# The rows come from the caller, and may be shorter than they should be.
+# The rows come from the caller, and may be too short.
 @cython.boundscheck(True)
 def encode_message_set(
     rows, *, int magic, int codec=0, compress=None, log_append_time_ms=None
@@ -151,7 +151,7 @@ cdef int append_message(bytearray out, Message *message, bytes key, bytes value)
 
 
 cdef inline uint8_t *put_content(uint8_t *at, bytes content) noexcept:
-    """Write a key or value after its size; return the address behind it."""
+    """Write a key or value after its size; return the address after it."""
     cdef Py_ssize_t size
     if content is None:
         store_int32(at, <int32_t>NULL_SIZE)

@@ -108,7 +108,7 @@ cdef class Source:
             message.timestamp_ms = load_int64(at + MESSAGE_TIMESTAMP_OFFSET)
             message.key_start += sizeof(int64_t)
         message.key_size = load_int32(self.start + message.key_start - SIZE_FIELD_BYTES)
-        # The overhead includes both size fields, so one remains behind the key.
+        # The overhead includes both size fields, so one remains after the key.
         if not NULL_SIZE <= message.key_size <= end - message.key_start - SIZE_FIELD_BYTES:
             raise CorruptRecord(
                 f"message at byte {message.start}: key size {message.key_size} in a message of "

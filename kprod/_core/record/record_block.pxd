@@ -11,7 +11,7 @@ from kprod._core.record.record_iterator cimport RecordIterator
 
 cdef class RecordBlock:
     cdef readonly PartitionStamp stamp
-    # Everything below this offset was taken or passed over.
+    # All records below this offset were taken or skipped.
     cdef readonly int64_t next_offset
     # Bytes of the block, and of the batch that is decompressed now.
     cdef readonly Py_ssize_t size

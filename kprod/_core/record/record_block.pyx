@@ -2,24 +2,23 @@
 # cython: nonecheck=True, auto_pickle=False
 """One partition's part of a fetch response, and its records one after another.
 
-A block is opened batch by batch: header, checksum, decompression, then the records from the memory
-that they lie in. Only one batch is decompressed at a time. Batches of V2 and messages of V0 and V1
-may follow each other. Whatever the application does not see is passed over: records below the
-offset that was asked for, control batches, and with `read_committed` those of aborted transactions.
-`next_offset` counts both taken and skipped offsets, so that a reader's position
-reaches the end of the log however the log ends.
+A block is opened batch by batch: header, checksum, decompression, then the records, without copying
+them. Only one batch is decompressed at a time. Batches of V2 and messages of V0 and V1 may be
+mixed. Records that the application must not see are skipped: those below the requested offset,
+control batches, and with `read_committed` those of aborted transactions. `next_offset` counts both
+taken and skipped offsets, so that the position reaches the end of any log.
 
-Aborted transactions. The broker names those that lie in the block: producer and first offset. A
-producer is added to the aborted ones before the batch that reaches its first offset, and removed by
-its abort marker; transactional batches of aborted producers are passed over. Records of open
-transactions are not in the block, because the broker ends it at the last stable offset.
+Aborted transactions. The broker names those in the block by producer and first offset. A producer
+is added to the aborted ones before the batch that reaches its first offset, and removed by its
+abort marker; transactional batches of aborted producers are skipped. The block contains no records
+of open transactions, because the broker ends it at the last stable offset.
 
 Faults. A malformed batch raises `CorruptRecord` with topic, partition and offset, after the records
 before it were taken. The block stays where it is, so each further call raises the same.
 
 Invariants.
-    Offsets of taken records ascend, and `next_offset` never goes back.
-    After any error no record is lost: those that were made are given by the next call.
+    Offsets of taken records ascend, and `next_offset` never decreases. An error loses no record:
+    records that were decoded before it are returned by the next call.
 
 Thread-safety: one thread at a time. If the bytes change meanwhile, memory stays safe.
 Source: Kafka CompletedFetch, MemoryRecords and LegacyRecord (clients 4.3.1); KIP-98 for aborted
@@ -71,8 +70,8 @@ def register_decompressor(decompressor):
     """Register the function that decompresses batches, which lies in a layer above.
 
     Args:
-        decompressor: Takes codec number, compressed bytes, magic, and the most bytes that it may
-            return.
+        decompressor: Takes codec number, compressed bytes, magic, and the maximum size of the
+            result.
     """
     global _decompressor
     _decompressor = decompressor
@@ -85,18 +84,18 @@ cdef class RecordBlock:
     Args:
         data: Batches after one another; the last may be cut off. It must not change its size while
             the block lives.
-        stamp: Of the partition.
-        from_offset: Records below it are passed over; at least 0.
+        stamp: Topic and partition, as records hold them.
+        from_offset: Records below it are skipped; at least 0.
         aborted: Pairs of producer id and first offset of the aborted transactions in the response.
-        read_committed: Whether to pass over the records of aborted transactions.
+        read_committed: Whether to skip the records of aborted transactions.
         check_crcs: False skips checksums; the structure is still checked.
-        max_decompressed: Most bytes of one decompressed batch.
+        max_decompressed: Maximum size of a decompressed batch.
         as_views: Whether keys and values are memoryviews that keep the block's memory alive,
             instead of bytes.
 
     Attributes:
-        stamp: Of the partition.
-        next_offset: Everything below it was taken or passed over.
+        stamp: Topic and partition, as records hold them.
+        next_offset: All records below it were taken or skipped.
         size: Bytes of the block.
         decompressed_size: Bytes of the batch that is decompressed now; otherwise 0.
 
@@ -132,11 +131,11 @@ cdef class RecordBlock:
         """Take the next records.
 
         Args:
-            count: At most so many; at least 0.
+            count: Maximum number of records; at least 0.
 
         Returns:
             A list of `ConsumerRecord` with ascending offsets. It is shorter if the block is
-            exhausted, or if a batch behind these records is malformed.
+            exhausted, or if a batch after these records is malformed.
 
         Raises:
             CorruptRecord: The next batch is malformed.
@@ -272,7 +271,7 @@ cdef class RecordBlock:
             raise corrupt_record(self.stamp, self.next_offset, error) from error
 
     cdef bint _open_checked(self) except -1:
-        """Open the entry at the position, or pass over it; return False at the end of the block."""
+        """Open the entry at the position, or skip it; return False at the end of the block."""
         cdef Py_ssize_t remaining = self.size - self._position
         cdef RecordBatch batch
         if remaining <= MAGIC_OFFSET:
@@ -373,7 +372,7 @@ cdef class RecordBlock:
         return 0
 
     cdef int _pass_to(self, int64_t last_offset) except -1:
-        """Count everything up to an offset as taken or passed over."""
+        """Count everything up to an offset as taken or skipped."""
         _check_last_offset(last_offset)
         if last_offset >= self.next_offset:
             self.next_offset = last_offset + 1

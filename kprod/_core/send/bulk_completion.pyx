@@ -30,7 +30,7 @@ cdef class BulkCompletion:
     """
 
     def seal(self) -> None:
-        """Take no more records; the account is done once all batches are settled."""
+        """Accept no more records; the account is done once all batches are settled."""
         self._sealed = True
         self._end_if_settled()
         self._report()
@@ -58,7 +58,7 @@ cdef class BulkCompletion:
                 lock.release()
 
     cdef void count_finished(self) noexcept:
-        """Note that the callbacks of one batch have run."""
+        """Record that the callbacks of one batch have run."""
         with cython.critical_section(self):
             self._finished_count += 1
         self._report()
@@ -89,7 +89,7 @@ cdef class BulkCompletion:
         Returns False if that was before; then it is not called.
 
         Args:
-            call: Takes nothing; an exception that it raises is dropped. In a forked child its
+            call: A function without arguments; its exceptions are ignored. In a forked child its
                 method `close_after_fork` is called instead, if it has one.
         """
         with cython.critical_section(self):

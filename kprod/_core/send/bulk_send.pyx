@@ -47,9 +47,10 @@ from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition
 cdef enum:
     # Outcome of an append that was not tried: this call has no share of the open batch yet.
     NO_SHARE = 102
-    # Check for signals and yield to other threads every so many records (a power of two).
+    # Check for signals and yield to other threads each time this many records are sent (a power of
+    # two).
     BREATH_RECORDS = 4096
-    # If all items are in memory, one clock reading serves so many records: a few microseconds.
+    # If all items are in memory, one clock reading serves this many records: a few microseconds.
     STAMP_RECORDS = 64
     # Columns besides the values: keys, headers, partitions, timestamps.
     OTHER_COLUMNS = 4

@@ -66,12 +66,14 @@ cdef class BatchShare(BatchObserver):
 
     @cython.nonecheck(False)
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil:
-        """Note one record's indexes, which follow all earlier ones; `reserve` was called before."""
+        """Record the indexes of one record, which follow all earlier ones; needs a call of
+        `reserve`.
+        """
         self.put_run(index, call_index, 1)
 
     @cython.nonecheck(False)
     cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil:
-        """Note the indexes of a run of consecutive records, as `put` does."""
+        """Record the indexes of a run of consecutive records, as `put` does."""
         if self.record_count == 0:
             self.account.opened_count += 1
         elif index == self._first + self._length and call_index == self._call_first + self._length:
@@ -156,7 +158,7 @@ cdef class BatchShare(BatchObserver):
                 yield first + step, call_first + step
 
     def note(self, int32_t index, int64_t call_index) -> None:
-        """Note one record's indexes in the batch and in the call, which follow earlier ones."""
+        """Record one record's indexes in the batch and in the call, which follow earlier ones."""
         if not self.reserve():
             raise MemoryError("no memory for the account of a bulk send")
         self.put(index, call_index)

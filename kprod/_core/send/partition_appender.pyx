@@ -29,7 +29,7 @@ from kprod._core.send.send_hooks import not_initialised
 
 
 cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
-    """Take so many chunks from the pool; None if it has fewer now."""
+    """Take a number of chunks from the pool; None if it has fewer now."""
     cdef list chunks = []
     cdef Chunk chunk
     while PyList_GET_SIZE(chunks) < chunk_count:
@@ -60,7 +60,7 @@ cdef class PartitionAppender:
         """Append a new batch to the queue; records go into it from now on.
 
         Args:
-            batch: Has a `builder` and a `result`.
+            batch: An object with a `builder` and a `result`.
 
         Returns:
             False if another thread has opened one meanwhile; then nothing changes.
@@ -141,9 +141,9 @@ cdef class BatchOpener:
     """Opens, extends and seals batches, and posts queues to the sender.
 
     Args:
-        hooks: Makes batches, waits for memory, rolls the sticky partition.
+        hooks: Creates batches, waits for memory, chooses the sticky partition.
         pool: Lends chunks.
-        clock: Measures waits.
+        clock: Clock for waits.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
 
     Attributes:

@@ -334,8 +334,8 @@ cdef class SendMethod:
     """The compiled base class of `Producer`: `send`, and a reference to the engine.
 
     Args:
-        path: Takes the records.
-        behind: The producer's parts other than its public methods, kept as `_kprod`.
+        path: The send path.
+        behind: The producer's engine, kept as `_kprod`.
     """
 
     def __cinit__(self, *_, **__):
@@ -357,7 +357,7 @@ cdef class SendMethod:
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
     ):
-        """Hand over one record; it is sent in the background.
+        """Send one record in the background.
 
         The bytes are copied, so a buffer may change after the call. The call blocks, for at most
         `max_block_ms` in all, if the topic is new or the buffer is full.

@@ -61,7 +61,7 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         Bytes written; 0 if the socket is full.
 
     Raises:
-        OSError: The connection is gone.
+        OSError: The connection is lost.
         BufferError: A piece is not contiguous.
     """
     cdef Py_buffer[VIEWS_ON_STACK_MAX] few_views
@@ -114,14 +114,14 @@ def read_into(
     Args:
         descriptor: A connected stream socket.
         buffer: Filled from `start` on; at least one byte longer.
-        bytes_max: Most bytes to read; at least 1.
-        start: At least 0.
+        bytes_max: Maximum number of bytes to read; at least 1.
+        start: Position in the buffer, at least 0.
 
     Returns:
-        Bytes read; 0 if the peer has closed; None if nothing has arrived.
+        Number of bytes; 0 if the peer has closed; None if none have arrived.
 
     Raises:
-        OSError: The connection is gone.
+        OSError: The connection is lost.
         ValueError: `start` is not in the buffer.
     """
     return _receive(descriptor, buffer, bytes_max, start, MSG_DONTWAIT)

@@ -87,7 +87,7 @@ cdef class TimerTask:
         return self._expiration_ms
 
     cpdef bint cancel(self) noexcept:
-        """Remove the task from its timer, at once; a task that is not pending is left as it is.
+        """Remove the task from its timer immediately; does nothing if it is not pending.
 
         Returns:
             Whether it was pending.
@@ -244,7 +244,7 @@ cdef class TimerTaskList:
         sentinel._prev = <void*>task
 
     cdef void _take_all(self, TimerTaskList other) noexcept:
-        """Move all tasks of another list behind those of this one, in their order."""
+        """Append all tasks of another list, in their order."""
         cdef TimerTask task
         while not other._is_empty():
             task = other._first()

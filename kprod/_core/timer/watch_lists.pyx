@@ -39,13 +39,13 @@ cdef class WatchedTask(TimerTask):
     """A timer's task that is kept in lists until it is completed, once.
 
     Attributes:
-        delay_ms: Longest wait.
+        delay_ms: Maximum wait.
         lock: Guards it, re-entrant.
         completed: Whether it has been completed.
 
     Args:
-        delay_ms: As the attribute; checked by the timer.
-        lock: As the attribute; None for a lock of its own.
+        delay_ms: Delay in milliseconds; validated by the timer.
+        lock: The lock; None creates one.
 
     Thread-safety: any thread.
     """

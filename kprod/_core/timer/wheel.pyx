@@ -136,8 +136,8 @@ cdef class TimingWheel:
         """Create a task and add it.
 
         Args:
-            delay_ms: As for `add`.
-            callback: As for `TimerTask`.
+            delay_ms: The delay, as for `add`.
+            callback: The function, as for `TimerTask`.
 
         Returns:
             The task, so that it can be cancelled.
@@ -155,12 +155,12 @@ cdef class TimingWheel:
         return task
 
     cpdef int add(self, object delay_ms, TimerTask task) except -1:
-        """Let a task fire after a delay; a pending task is moved.
+        """Make a task fire after a delay; a pending task is moved.
 
         Args:
             delay_ms: From the timer's current time; a task with a delay of at most 0 is due at
                 once, which means in the next `advance`.
-            task: Not pending in another timer.
+            task: A task that is not pending in another timer.
 
         Raises:
             ValueError: The deadline is beyond an int64, or the task is pending in another timer.
@@ -169,11 +169,11 @@ cdef class TimingWheel:
         return self._insert(self._deadline_ms(delay_ms), task)
 
     cpdef int add_at(self, object deadline_ms, TimerTask task) except -1:
-        """Let a task fire at an absolute time; otherwise like `add`.
+        """Make a task fire at an absolute time; otherwise like `add`.
 
         Args:
             deadline_ms: Monotonic milliseconds; up to the timer's time, the task is due at once.
-            task: Not pending in another timer.
+            task: A task that is not pending in another timer.
 
         Raises:
             ValueError: As for `add`.

@@ -170,7 +170,7 @@ cdef void _expect_no_tags(Cursor* cursor, bint flexible) noexcept:
 
 
 cdef bint _skip(Cursor* cursor, Py_ssize_t size_bytes) noexcept:
-    """Skip so many bytes; if there are fewer, mark the cursor as lost and return False."""
+    """Skip a number of bytes; if there are fewer, mark the cursor as lost and return False."""
     if cursor.is_lost or size_bytes < 0 or cursor.end - cursor.at < size_bytes:
         cursor.is_lost = True
         return False

@@ -50,7 +50,7 @@ def resize_frame(bytearray frame not None, Py_ssize_t size_bytes):
         size_bytes: At least 0.
 
     Raises:
-        MemoryError: There is not so much.
+        MemoryError: There is not enough memory.
     """
     PyByteArray_Resize(frame, size_bytes)
 

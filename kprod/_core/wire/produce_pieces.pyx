@@ -22,7 +22,7 @@ from kprod.errors import LocalProtocolError
 cdef enum:
     INT32_BYTES = 4
     UVARINT_BYTES_MAX = 10
-    CORRELATION_ID_OFFSET = 8  # behind the size prefix, API key and version
+    CORRELATION_ID_OFFSET = 8  # after the size prefix, API key and version
     FRAME_BYTES_MAX = 0x7FFFFFFF  # the size prefix is an int32
 
 

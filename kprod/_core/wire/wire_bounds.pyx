@@ -15,8 +15,8 @@ cdef class Bounds:
     """Limits on the contents of a response, which follow from its request.
 
     Args:
-        memory_bytes: Most memory for the decoded fields, in addition to the size of the input.
-        totals: Most elements of an array in the whole message, by the array's name.
+        memory_bytes: Maximum memory for the decoded fields, in addition to the size of the input.
+        totals: Maximum number of an array's elements in the whole message, by the array's name.
         chosen: By the name of an array of structures: the name of one of their fields, and its
             wanted values. Elements with other values are skipped.
         element_bytes: Memory that each element of an array adds, by the array's name.

@@ -73,7 +73,7 @@ def decode(StructPlan plan not None, buffer, Bounds bounds=None):
     Args:
         plan: Plan of the structure.
         buffer: Any bytes-like object; `records` fields of the result refer to it.
-        bounds: None for no limits beyond the input's size.
+        bounds: The bounds; None for no limits beyond the input's size.
 
     Returns:
         Every field of the structure, absent ones with their default.
@@ -95,7 +95,7 @@ def decode_prefix(StructPlan plan not None, buffer, Bounds bounds=None):
     Args:
         plan: Plan of the structure.
         buffer: Any bytes-like object.
-        bounds: As for `decode`.
+        bounds: The bounds, as for `decode`.
 
     Returns:
         The fields, and the position of the structure's end in the buffer.

@@ -53,18 +53,18 @@ from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.sender import Sender
 from kprod.threads import make_lock
 
-_DECLINED, _COMPLETED, _WAITING = range(3)  # what `_begin_wait` comes to
-SLEEP_MIN_MS = 1_000  # the direct path makes the sender sleep no shorter than this
+_DECLINED, _COMPLETED, _WAITING = range(3)  # results of `_begin_wait`
+SLEEP_MIN_MS = 1_000  # the direct path never shortens the sender's sleep below this
 
 
 class DirectPath(SleepHook):
-    """Sends single records, and takes in their responses, while the sender sleeps.
+    """Sends single records, and reads their responses, while the sender sleeps.
 
-    No deadline of a new record is earlier than the end of a sleep of `sleep_max_ms`; else the
-    sender would have to be woken for it.
+    No deadline of a new record may be earlier than the end of a sleep of `sleep_max_ms`; otherwise
+    the sender would have to be woken for it.
 
     Attributes:
-        is_awaited: Whether the record before was waited for.
+        is_awaited: Whether the previous record was waited for.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class DirectPath(SleepHook):
         path: SendPath,
         request_timeout_ms: int,
     ) -> None:
-        """Make the path; the sender is awake.
+        """Create the path; the sender is awake.
 
         Args:
-            sender: Whose state the path uses.
-            client: Has a selector that can pause, and calls this hook.
-            accumulator: Takes records.
-            clock: The sender's.
-            path: Posts records.
-            request_timeout_ms: The shorter of the limits for a request and for a delivery.
+            sender: The sender, whose state the path uses.
+            client: A client whose selector can pause, and which calls this hook.
+            accumulator: The queues of batches.
+            clock: The sender's clock.
+            path: The send path, which posts records.
+            request_timeout_ms: The smaller one of request timeout and delivery timeout.
         """
         super().__init__(max(request_timeout_ms, SLEEP_MIN_MS))
         self.is_awaited: bool = False
@@ -97,12 +97,12 @@ class DirectPath(SleepHook):
         self._path = path
         self._sender_lock = make_lock()  # guards: see the module
         self._sender_lock.acquire()
-        self._sleeps_until_ms = 0  # the sender, at the longest
+        self._sleeps_until_ms = 0  # latest end of the sender's sleep
         self._failure: BaseException | None = None
         self._response_wait = ResponseWait(client.io.make_socket_wait())
         self._is_waiting = False
 
-    # The sender's.
+    # Methods of the sender.
 
     def before_sleep(self, until_ms: int) -> None:
         """See `SleepHook.before_sleep`."""
@@ -114,12 +114,12 @@ class DirectPath(SleepHook):
     def after_sleep(self) -> None:
         """See `SleepHook.after_sleep`.
 
-        The waiting thread may be kept from its response, by a signal handler say, and the sender
-        has woken because of a deadline or another thread. So the selector watches that connection
-        again.
+        The waiting thread may not get to its response, for example because of a signal handler, and
+        the sender has woken because of a deadline or another thread. So the selector watches that
+        connection again.
 
         Raises:
-            BaseException: What a calling thread has met on the path.
+            BaseException: The exception of a calling thread on the path.
         """
         self._sender_lock.acquire()
         if self._failure is not None:
@@ -130,16 +130,16 @@ class DirectPath(SleepHook):
         """See `SleepHook.close`."""
         self._response_wait.close()
 
-    # Any thread's.
+    # Methods of any thread.
 
     def send(self, queue: PartitionQueue) -> bool:
         """Send the batches just posted to the inbox, if the sender sleeps.
 
         Args:
-            queue: Has been posted.
+            queue: The queue that was posted.
 
         Returns:
-            False if the sender must be woken: there is, or remains, work for it.
+            False if the sender must be woken, since there is or remains work for it.
         """
         if not self.is_awaited or not self._try_lock():
             return False
@@ -153,15 +153,15 @@ class DirectPath(SleepHook):
             self._unlock()
 
     def await_response(self, result: BatchResult, timeout_s: float) -> bool:
-        """Wait for the response to the request that `send` sent last, and take it in.
+        """Wait for the response to the request that `send` sent last, and process it.
 
         Args:
-            result: What the caller waits for.
-            timeout_s: Longest wait in seconds; negative has no end.
+            result: The result that the caller waits for.
+            timeout_s: Maximum wait in seconds; negative for no limit.
 
         Returns:
-            False, at once, if the caller must wait in another way. True if there may have been a
-            wait; the caller looks at the result either way.
+            False, immediately, if the caller must wait in another way. True after a possible wait;
+            the caller checks the result either way.
 
         Raises:
             BaseException: A signal handler raised it; the delivery continues.
@@ -176,14 +176,14 @@ class DirectPath(SleepHook):
         return outcome != _DECLINED
 
     def _try_lock(self) -> bool:
-        """Take the lock, if the sender sleeps and no other thread has it.
+        """Acquire the lock, if the sender sleeps and no other thread has it.
 
-        Until `_unlock` no garbage is collected: on CPython 3.11 any allocation may begin a
-        collection, and a finalizer of the application may wait for what only the sender can bring,
-        which would wait for this very lock.
+        Until `_unlock` the garbage collector is paused: on CPython 3.11 any allocation may start a
+        collection, and a finalizer of the application might wait for the sender, and so for this
+        lock.
 
         Returns:
-            Whether it was free.
+            True if it was acquired.
         """
         if not self._sender_lock.acquire(False):  # noqa: FBT003
             return False
@@ -213,7 +213,7 @@ class DirectPath(SleepHook):
         return now_ms + self._request_timeout_ms >= self._sleeps_until_ms
 
     def _begin_wait(self, result: BatchResult) -> int:
-        """Complete the request if its response is here; else prepare to wait at the socket."""
+        """Complete the request if its response has arrived; otherwise prepare to wait."""
         if not self._try_lock():
             return _DECLINED
         try:
@@ -226,7 +226,8 @@ class DirectPath(SleepHook):
 
     def _complete_or_begin_wait(self, result: BatchResult) -> int:
         if self._is_waiting:
-            # Perhaps this very thread, whose wait a signal handler has interrupted to wait itself.
+            # The other thread may be this one, whose wait was interrupted by a signal handler that
+            # waits, too.
             self._path.wake_sender()
             return _DECLINED
         if not self._concerns_only(result):
@@ -241,18 +242,18 @@ class DirectPath(SleepHook):
         return _WAITING
 
     def _end_wait(self, result: BatchResult) -> None:
-        """Complete the request if its response has come; let the selector watch again."""
+        """Complete the request if its response has arrived; make the selector watch again."""
         result.remove_waiter(self._response_wait)
         self._is_waiting = False
         if not self._try_lock():
-            # Another thread has the lock; the sender finds the rest when it wakes.
+            # Another thread has the lock; the sender does the rest when it wakes.
             self._path.wake_sender()
             return
         try:
             if self._concerns_only(result):
                 self._complete()
             self._response_wait.resume_selector()
-            self._response_wait.clear_request()  # a second wait for it takes the usual way
+            self._response_wait.clear_request()  # a second wait for it takes the normal path
         except BaseException as error:  # noqa: BLE001 - the sender ends with it
             self._fail(error)
         finally:
@@ -273,7 +274,7 @@ class DirectPath(SleepHook):
         return queue.is_oldest(batch) and not queue.must_rewind and not queue.is_gone
 
     def _complete(self) -> None:
-        """Take in the response, if it has come and only acknowledges the batch."""
+        """Process the response, if it has arrived and only acknowledges the batch."""
         response_wait, client = self._response_wait, self._client
         in_flight, accumulator = response_wait.in_flight, self._accumulator
         request, frame = _single_batch_request(in_flight), response_wait.peek()
@@ -284,7 +285,7 @@ class DirectPath(SleepHook):
         now_ms = self._clock.now_ms()
         response_wait.take_response(frame, now_ms)
         client.fire_completions()
-        # The sender may wait for this: a new epoch begins with it, or it makes room in flight.
+        # The sender may wait for this: it may start a new epoch, or reduce the requests in flight.
         has_more = accumulator.has_news() or self._sender.has_more_to_do(now_ms)
         if has_more or accumulator.ready_nodes():
             self._path.wake_sender()

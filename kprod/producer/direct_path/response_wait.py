@@ -1,19 +1,19 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A wait for one request's response at its socket, instead of in the client's selector.
+"""Waits for one request's response at its socket, instead of in the client's selector.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 The waiting thread need not be the client's, which sleeps meanwhile and should not be woken by the
-response: so its selector does not watch the connection during the wait. The response is looked at
-before it is taken out of the socket; one that is not for the waiting caller is left to the client.
+response: so its selector does not watch the connection during the wait. The response is peeked
+before it is read from the socket; one that is not for the waiting caller is left to the client.
 
 Invariants.
-    The connection belongs to the client throughout: it may send, serve and close it. Whatever it
-    does makes the wait superfluous, never wrong.
-    The selector watches a connection for responses whenever requests are in flight there, except
-    for the one request that is waited for here; it always watches whether the peer has gone.
+    The connection belongs to the client throughout, which may send on it, serve it and close it;
+    that makes the wait superfluous, never wrong. The selector watches a connection for responses
+    whenever requests are in flight, except for the one request that is waited for here; it always
+    watches for the peer's close.
 
-Thread-safety: the owner of the client, except `wait` and `release`.
+Thread-safety: the owner of the client; `wait` and `release` any thread.
 Source: recv(2), MSG_PEEK.
 """
 
@@ -29,36 +29,38 @@ if TYPE_CHECKING:
     from kprod.network.in_flight import InFlightRequest
     from kprod.network.socket_wait import SocketWait
 
-_WAIT_MAX_S: Final = 3_600.0  # then the caller looks again
+_WAIT_MAX_S: Final = 3_600.0  # then the caller checks again
 _PREFIX_BYTES: Final = 4  # a frame has no length prefix
 _BUFFER_BYTES: Final = 4_096  # a longer response is left to the client
 
 
 class ResponseWait:
-    """Knows the request that was sent last, and can wait for its response.
+    """Holds the request that was sent last, and waits for its response.
 
     Attributes:
         in_flight: The request; None if there is none.
     """
 
     def __init__(self, socket_wait: "SocketWait") -> None:
-        """Make a wait without a request.
+        """Create a wait without a request.
 
         Args:
-            socket_wait: Of no other owner; let go of by `close`.
+            socket_wait: A socket wait without another owner; `close` drops it.
         """
         self.in_flight: InFlightRequest | None = None
         self._connection: NodeConnection | None = None
-        self._channel: Channel | None = None  # the connection's when the request was sent
-        self._paused: NodeConnection | None = None  # the selector does not watch it
+        self._channel: Channel | None = None  # the connection's channel when the request was sent
+        # the connection that the selector does not watch
+        self._paused: NodeConnection | None = None
         self._buffer = bytearray(_BUFFER_BYTES)
         self._socket_wait: SocketWait | None = socket_wait
 
     def set_request(self, connection: NodeConnection) -> None:
-        """Keep the newest request of a connection as the one to wait for.
+        """Set the newest request of a connection as the one to wait for.
 
         Args:
-            connection: Has a request in flight, or none if it was closed meanwhile.
+            connection: A connection with a request in flight, or with none if it was closed
+                meanwhile.
         """
         self._connection = connection
         self._channel = connection.channel
@@ -79,10 +81,10 @@ class ResponseWait:
         return requests.newest is in_flight and requests.is_oldest(in_flight)
 
     def pause_selector(self) -> bool:
-        """Stop the selector from watching the connection; only if `is_only_in_flight`.
+        """Make the selector stop watching the connection; only if `is_only_in_flight`.
 
         Returns:
-            False, and nothing has changed, if the selector watches it for more than responses.
+            False, without a change, if the selector watches it for more than responses.
         """
         connection, channel, socket_wait = self._connection, self._channel, self._socket_wait
         if connection is None or channel is None or socket_wait is None:
@@ -96,7 +98,7 @@ class ResponseWait:
         return True
 
     def resume_selector(self) -> None:
-        """Let the selector watch again, if a response is awaited; the next send does it too."""
+        """Make the selector watch again, if a response is awaited; the next send does it, too."""
         paused = self._paused
         self._paused = None
         if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
@@ -104,32 +106,32 @@ class ResponseWait:
         paused.watch(EVENT_READ)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something has arrived, or `release` was called; an hour at the longest.
+        """Wait until data has arrived, `release` was called, or an hour has passed.
 
         Args:
-            timeout_s: Seconds; negative has no end.
+            timeout_s: Seconds; negative for no limit.
 
         Raises:
             BaseException: A signal handler raised it.
-            OSError: The system refused the wait.
-            ValueError: Likewise.
+            OSError: The wait failed.
+            ValueError: The wait failed.
         """
-        # held, so `close` does not close a descriptor that is waited on
+        # referenced, so that `close` does not close a descriptor in use
         socket_wait = self._socket_wait
         if socket_wait is not None:
             socket_wait.wait(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S))
 
     def release(self) -> None:
-        """End the present wait, or the next one; any thread. Named as a lock's method is."""
-        socket_wait = self._socket_wait  # held, so it is open until it is written to
+        """End the current wait, or the next one; any thread. Named like a lock's method."""
+        socket_wait = self._socket_wait  # referenced, so that it stays open during the write
         if socket_wait is not None:
             socket_wait.wake()
 
     def peek(self) -> Frame | None:
-        """Look at the response without taking it out of the socket.
+        """Return the response without reading it from the socket.
 
         Returns:
-            Its frame; None unless it has arrived whole, and nothing else has.
+            Its frame; None unless it has arrived completely, and nothing else has.
         """
         channel, in_flight = self._channel, self.in_flight
         if channel is None or in_flight is None:
@@ -140,12 +142,12 @@ class ResponseWait:
         return frame
 
     def take_response(self, frame: Frame, now_ms: int) -> None:
-        """Take the response out of the socket, complete the request, and clear it.
+        """Read the response from the socket, complete the request, and clear it.
 
-        A failure ends the connection, when the sender next runs: the socket has lost the response.
+        After a failure the sender closes the connection, since the response is lost.
 
         Args:
-            frame: What `peek` returned.
+            frame: The frame that `peek` returned.
             now_ms: Monotonic time.
         """
         connection, channel = self._connection, self._channel
@@ -154,11 +156,11 @@ class ResponseWait:
         channel.discard(len(frame) + _PREFIX_BYTES, self._buffer)
         try:
             connection.take_frame(frame, now_ms)
-        except Exception as error:  # noqa: BLE001 - MemoryError, most likely
+        except Exception as error:  # noqa: BLE001 - most likely a MemoryError
             fail_later(connection, error)
 
     def close(self) -> None:
-        """Let go of the descriptors, which a waiting thread still holds; no other wait begins."""
+        """Drop the descriptors, which a waiting thread still references; no new wait starts."""
         self.clear_request()
         self._paused = None
         self._socket_wait = None

@@ -1,17 +1,17 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The producer's identity for brokers: its id, its epoch, and each partition's next sequence.
+"""The producer's id and epoch, and each partition's next sequence.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-The broker drops what it has seen before by (id, epoch, sequence). So a batch keeps its sequence as
-long as an attempt of it may yet arrive somewhere; and when sequences can no longer continue (a
-batch is lost to its partition for good) the epoch is raised, which starts every partition at 0.
+The broker drops duplicates by (id, epoch, sequence). So a batch keeps its sequence as long as an
+attempt may still arrive at a broker. If the sequences cannot continue (a batch failed permanently),
+the epoch is raised, which starts every partition at 0.
 
 Invariants.
-    No batch whose fate is unknown is ever given another sequence.
-    The epoch is raised only while nothing is in flight and no batch's fate is unknown.
+    A batch of unknown fate never gets another sequence. The epoch is raised only while nothing is
+    in flight and no batch's fate is unknown.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; kprod's departures
 4, 5 and 9.
 """
@@ -31,18 +31,18 @@ EPOCH_MAX = 32767  # an int16
 
 
 class TransactionManager:
-    """The idempotence triple of every batch.
+    """The producer id, epoch and sequence of every batch.
 
     Attributes:
-        fatal_error: Why nothing can be sent any more; None while something can.
+        fatal_error: The error after which nothing can be sent; None if there is none.
     """
 
     def __init__(self, *, is_idempotent: bool, state_log: StateLog) -> None:
         """Create it without a producer id.
 
         Args:
-            is_idempotent: False gives batches no sequences and never asks for an id.
-            state_log: Told of ids and epochs.
+            is_idempotent: False assigns no sequences and never requests an id.
+            state_log: Logs ids and epochs.
         """
         self._is_idempotent = is_idempotent
         self._state_log = state_log
@@ -53,7 +53,7 @@ class TransactionManager:
         self.producer_epoch: int = -1
 
     def wants_attention(self) -> bool:
-        """Whether a producer id or another epoch is wanted."""
+        """Whether a producer id or another epoch is needed."""
         if self._state is _READY:
             return self._bump_reason is not None
         return self._bump_reason is not None or self.wants_producer_id
@@ -65,7 +65,7 @@ class TransactionManager:
 
     @property
     def bump_is_pending(self) -> bool:
-        """Whether the epoch is to be raised once all fates are known."""
+        """Whether the epoch must be raised once all fates are known."""
         return self._bump_reason is not None
 
     @property
@@ -74,21 +74,21 @@ class TransactionManager:
         return self._is_idempotent
 
     def producer_id_requested(self) -> None:
-        """Note that InitProducerId is on its way."""
+        """Record that an InitProducerId request was sent."""
         self._state = move(self._state, IdentityState.INITIALIZING)
 
     def producer_id_received(self, producer_id: int, producer_epoch: int) -> None:
-        """Take over the id that a broker gave."""
+        """Set the id that a broker assigned."""
         self._state = move(self._state, IdentityState.READY)
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._state_log.note(Event.PRODUCER_ID, id=producer_id, epoch=producer_epoch)
 
     def producer_id_rejected(self) -> None:
-        """Note that InitProducerId failed in a way that another attempt may mend."""
+        """Record that InitProducerId failed with a retriable error."""
         self._state = move(self._state, IdentityState.UNINITIALIZED)
 
     def fail(self, error: KprodError) -> None:
-        """Never send again."""
+        """Stop sending permanently."""
         self._state = move(self._state, IdentityState.FATAL)
         self._bump_reason = None
         if self.fatal_error is None:
@@ -98,14 +98,14 @@ class TransactionManager:
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be drained: there is an id, and sequences can continue.
 
-        While the epoch waits to be raised only what settles an unknown fate goes out. Anything else
-        would keep requests in flight, and the epoch waiting.
+        While a raise of the epoch is pending, only batches of unknown fate are sent. Others would
+        keep requests in flight and so delay the raise.
 
         Args:
-            batch: The oldest unsent one of its queue.
+            batch: The oldest unsent batch of its queue.
 
         Returns:
-            False leaves it where it is.
+            False if it must stay in its queue.
         """
         if not self._is_idempotent:
             return True
@@ -116,7 +116,7 @@ class TransactionManager:
         return batch.has_sequence and batch.queue.unknown_fate_count > 0
 
     def assign(self, batch: ProducerBatch) -> None:
-        """Give a drained batch its sequence, unless it has one."""
+        """Assign a sequence to a drained batch, unless it has one."""
         if not self._is_idempotent or batch.base_sequence != NO_SEQUENCE:
             return
         queue = batch.queue
@@ -125,18 +125,18 @@ class TransactionManager:
         queue.next_sequence = (queue.next_sequence + batch.builder.record_count) % SEQUENCE_COUNT
 
     def want_bump(self, reason: str) -> None:
-        """Ask for a new epoch, since a partition's sequences cannot continue."""
+        """Request a new epoch, since a partition's sequences cannot continue."""
         if self._is_idempotent and self._state is IdentityState.READY and not self.bump_is_pending:
             self._bump_reason = reason
 
     def maybe_bump(self, queues: Iterable[PartitionQueue]) -> bool:
-        """Raise the epoch if that is wanted and no fate is unknown.
+        """Raise the epoch if that is requested and no fate is unknown.
 
         Args:
-            queues: All of them.
+            queues: All queues.
 
         Returns:
-            Whether sequences start again at 0.
+            True if it was raised, so that sequences start at 0.
         """
         if not self.bump_is_pending:
             return False
@@ -163,13 +163,13 @@ class TransactionManager:
 
 
 def check_producer_id(body: Mapping[str, Any]) -> None:
-    """Refuse an id or an epoch that no broker can give.
+    """Reject an impossible id or epoch.
 
     Args:
         body: An InitProducerId response.
 
     Raises:
-        RemoteProtocolError: It is no error, and its id or its epoch is negative.
+        RemoteProtocolError: The response is no error, and its id or epoch is negative.
     """
     producer_id, epoch = body["producer_id"], body["producer_epoch"]
     if not body["error_code"] and (producer_id < 0 or epoch < 0):
