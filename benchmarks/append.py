@@ -1,4 +1,4 @@
-"""What one `send` costs its caller: the sender replaced by a drain that discards.
+"""Measures the cost of one `send` for its caller; instead of the sender, a drain discards records.
 
 Beside it an empty method call, which is the floor of what a call from Python can cost, and
 confluent-kafka's `produce`, which fills librdkafka's queue; that is purged between rounds. Its
@@ -41,7 +41,7 @@ BATCH_SIZE = 1_000_000
 
 
 class _Batch:
-    """What a queue holds."""
+    """A queue's contents."""
 
     __slots__ = ("builder", "result")
 

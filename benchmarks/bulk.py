@@ -1,4 +1,4 @@
-"""What a record costs its caller in `send_many` and `send_arrow`, beside a loop over `send`.
+"""Measures a record's cost in `send_many` and `send_arrow`, compared with a loop over `send`.
 
 The sender is replaced by a drain that discards, as in `benchmarks/append.py`; batches are settled
 when they are discarded, so that receipts do all they do for a real one. The figure is CPU time of

@@ -1,4 +1,4 @@
-"""What the codecs cost beside the libraries they are made of, on the same blocks.
+"""Compares the codecs with the libraries that they use, on the same blocks.
 
 Each library is called as its documentation shows, with the same level, on the same bytes: for
 snappy the 256 KiB blocks of a batch without any framing, for zstd with one context that is used

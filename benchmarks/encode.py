@@ -236,7 +236,7 @@ def _kafka_python_batch(records: Records, codec: Codec) -> object:
 
 
 class _Batch:
-    """What a partition's queue holds: builder and result."""
+    """The contents of a partition's queue: builder and result."""
 
     def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, BATCH_BYTES)

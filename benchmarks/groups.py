@@ -1,4 +1,4 @@
-"""What the embedded broker's group coordinator costs: heartbeats, loading, joins.
+"""Measures the embedded broker's group coordinator: heartbeats, loading, joins.
 
 Without sockets, at the handlers: 10,000 members in groups of ten that heartbeat each 3 s of a
 manual clock, as a share of a core; a coordinator's load of 1,000 groups of 10 members with 100

@@ -1,4 +1,4 @@
-"""How much of the sender's work is hidden behind the caller's, or the other way round.
+"""Measures how much of the sender's work runs in parallel with the caller's.
 
 Caller and sender of one producer are timed alone and together, on the same records:
 
@@ -37,7 +37,7 @@ def measure_shares(address: str, topic: str, shape: Shape, seconds: float) -> Ma
     Args:
         address: `host:port` of a broker in another process.
         topic: Exists.
-        shape: What to send.
+        shape: The records to send.
         seconds: Least time of each of the three.
 
     Returns:
@@ -78,7 +78,7 @@ class _Threadless:
         self.drain()
 
     def take_turn(self) -> None:
-        """Take one turn of the sender."""
+        """Run one turn of the sender."""
         self._engine.run_once(self._clock.now_ms())
 
     def fill(self) -> int:
@@ -93,7 +93,7 @@ class _Threadless:
             return count
 
     def drain(self) -> None:
-        """Take turns until every record is settled."""
+        """Run turns until every record is settled."""
         self._engine.flush_soon()
         while self._engine.accumulator.incomplete():
             self.take_turn()

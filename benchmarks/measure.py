@@ -16,10 +16,11 @@ def rate(prepare: Callable[[], Callable[[], int]]) -> Callable[[], float]:
     """Measure units per second of the work that `prepare` makes; the making is not timed.
 
     Args:
-        prepare: Called once a round; gives the work, which gives the number of units it handled.
+        prepare: Function that prepares one round; returns the work, which returns its number of
+            units.
 
     Returns:
-        What a `Contestant` measures by.
+        A function for `Contestant`, which returns one sample.
     """
 
     def measure() -> float:
@@ -36,7 +37,7 @@ def cost_ns(prepare: Callable[[], Callable[[], int]]) -> Callable[[], float]:
         prepare: As for `rate`.
 
     Returns:
-        What a `Contestant` measures by.
+        A function for `Contestant`, which returns one sample.
     """
 
     def measure() -> float:

@@ -1,4 +1,4 @@
-"""What counting costs: instructions per record with metrics and without, by callgrind.
+"""Measures the cost of metrics: instructions per record with and without, by callgrind.
 
 The workload (`metrics_work.py`) is one thread that sends batch after batch over TCP to an embedded
 broker in this process, which is not under the instrument. Instructions, unlike time, do not depend

@@ -1,4 +1,4 @@
-"""What `metrics_cost.py` lets callgrind count: records sent batch by batch, on one thread.
+"""The program that `metrics_cost.py` runs in callgrind: sends records by batches on one thread.
 
 A module of its own, so that nothing but kprod is imported under the instrument.
 """

@@ -65,7 +65,7 @@ Figures = Mapping[str, float]
 
 @dataclass(slots=True)
 class Plan:
-    """What to run.
+    """The parameters of a comparison.
 
     Attributes:
         trees: Source trees of the sides that have one.
@@ -136,7 +136,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """What the interval says of a rate; empty for the other figures."""
+        """The verdict of the interval about a rate; empty for the other figures."""
         if self.name != RATE:
             return ""
         if self.to_old.interval is None:
@@ -161,7 +161,7 @@ def figures_of(case: str, run: Figures) -> Figures:
 
     Args:
         case: One of `CASES`.
-        run: What its process printed.
+        run: Figures that the run's process printed.
 
     Returns:
         `RATE`, `CPU` where it is not the rate's reciprocal, and `P50` of single records.
@@ -178,8 +178,8 @@ def run_pairs(plan: Plan, console: Console) -> Result:
     """Run all pairs, and show how far it is.
 
     Args:
-        plan: What to run.
-        console: For the progress line; Ctrl-C leaves the pairs that are whole.
+        plan: The pairs and cases to run.
+        console: Console for the progress line; after Ctrl-C the complete pairs remain.
 
     Returns:
         The figures of every case of every whole pair.
@@ -228,7 +228,7 @@ class _Progress:
             self._console.print(f"\r\x1b[K{line}", end="", highlight=False)
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the progress line."""
         if self._console.is_terminal:
             self._console.print("\r\x1b[K", end="")
 

@@ -57,7 +57,7 @@ def run_lone(load: Load, side: str) -> Mapping[str, float]:
     """Send each record when the one before is acknowledged, without linger.
 
     Args:
-        load: Where to, and for how long.
+        load: Target and duration of the load.
         side: One of `SIDES`.
 
     Returns:

@@ -52,11 +52,11 @@ _SUMMARY = re.compile(
 
 
 class Figures(NamedTuple):
-    """What one run gave.
+    """The results of one run.
 
     Attributes:
         rate: Records per second.
-        cpu_us: Of the client's process, user and system, for each record.
+        cpu_us: CPU time of the client's process, user and system, for each record.
     """
 
     rate: float
@@ -67,9 +67,9 @@ def race_rate(broker: RaceBroker, topic: str, record_count: int) -> Figures:
     """Send as `compare_clients` does.
 
     Args:
-        broker: Where to.
+        broker: Broker to send to.
         topic: Exists, and is empty.
-        record_count: How many, and one before the clock starts.
+        record_count: Number of records, besides one that is sent before the measurement.
 
     Returns:
         Its figures.
@@ -94,9 +94,9 @@ def perf_rate(broker: RaceBroker, topic: str, record_count: int, payload: Sequen
     """Send by the command, as its user calls it.
 
     Args:
-        broker: Where to.
+        broker: Broker to send to.
         topic: Exists, and is empty.
-        record_count: How many.
+        record_count: Number of records.
         payload: The command's options for its values.
 
     Returns:
@@ -129,9 +129,9 @@ def run_pair(
     """Run both sides on one broker.
 
     Args:
-        order: Which side is first.
+        order: The sides in the order in which they run.
         broker_name: One of `race_brokers.NAMES`.
-        record_count: Of each side.
+        record_count: Number of records that each side sends.
         payload: The command's options for its values.
 
     Returns:

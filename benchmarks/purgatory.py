@@ -33,12 +33,12 @@ KEY_COUNT = 100
 KEYS_EACH = 3
 TIMEOUT_MS = 200
 QUARTILE_SIGMAS = 0.67449
-"""How many sigmas a normal distribution's upper quartile is above its middle."""
+"""Distance of a normal distribution's upper quartile from its median, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How long requests take to complete: middle and upper quartile."""
+    """Time that requests take to complete: median and upper quartile."""
 
     p50_ms: float
     p75_ms: float
@@ -101,7 +101,7 @@ class Side(Protocol):
 
     @property
     def watch(self) -> Callable[[Any, Sequence[Hashable]], object]:
-        """Take a request."""
+        """Accept a request."""
 
     @property
     def advance(self) -> Callable[[int], object]:

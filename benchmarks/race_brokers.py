@@ -41,7 +41,7 @@ class RaceBroker:
     Attributes:
         name: One of `NAMES`.
         address: `host:port`.
-        create: Makes a topic of so many partitions.
+        create: Creates a topic with a name and a number of partitions.
         delete: Deletes a topic, or does nothing where none can be deleted.
     """
 
@@ -75,7 +75,7 @@ class RaceBroker:
 
         Args:
             topic: Created by `topic`, so that its offsets began at 0.
-            partitions: As there.
+            partitions: Number of the topic's partitions.
 
         Returns:
             The sum of the partitions' end offsets.

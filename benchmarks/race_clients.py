@@ -35,7 +35,7 @@ LINGER_MS = 5
 
 @dataclass(slots=True)
 class Load:
-    """What to send where, and what it has taken so far.
+    """A run's target and workload, and the records accepted so far.
 
     Attributes:
         address: `host:port`.
@@ -66,7 +66,7 @@ class Load:
         self._began_s = time.perf_counter()
 
     def goes_on(self, block: int = BLOCK) -> bool:
-        """Ask whether to send another block; it is counted."""
+        """Whether to send another block, which is counted."""
         enough = (
             time.perf_counter() - self._began_s >= self.seconds
             and self.count * len(self.value) >= self.bytes_min
@@ -80,12 +80,12 @@ class Load:
         self._cpu_s = time.process_time() - self._cpu_s
 
     def take(self, count: int, elapsed_s: float, cpu_s: float) -> None:
-        """Take what somebody else has counted."""
+        """Add records that another process has counted."""
         self.count, self._cpu_s = count, cpu_s
         self._ended_s = self._began_s + elapsed_s
 
     def figures(self) -> Mapping[str, float]:
-        """What the run gave; `offset` is the topic's end if every record was taken once."""
+        """The results of the run; `offset` is the topic's end if every record was accepted once."""
         return {
             "count": self.count,
             "offset": self.count + self.warm_up_count,

@@ -29,7 +29,7 @@ LIMIT = "broker's limit"
 OURS, THEIRS, BOUND = "#0072b2", "#9a9a9a", "#d55e00"
 ROW_INCHES, EDGE_INCHES, WIDTH_INCHES = 0.27, 1.5, 11.0
 LIMIT_SHOWN_TO = 1.6
-"""The limit is drawn where it is at most so many times the fastest client of all."""
+"""The limit is drawn where it is at most this multiple of the fastest client of all."""
 
 _SUFFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -97,7 +97,7 @@ def draw_bars(
         title: Title of the figure.
         bars: At least one client's.
         path: Ends in png, svg or pdf; its directory is made if need be.
-        titles: Of the bars' brokers.
+        titles: Names of the bars' brokers.
     """
     clients = [bar for bar in bars if bar.client != LIMIT]
     limits = {bar.broker: bar.rate for bar in bars if bar.client == LIMIT}
@@ -123,7 +123,7 @@ def draw_bars(
 
 
 def _places(clients: Sequence[Bar]) -> dict[Bar, float]:
-    """Where each bar is: brokers one below the other, with a line for each one's name."""
+    """The positions of the bars: one below the other, with a line for each broker's name."""
     places: dict[Bar, float] = {}
     at = 0.0
     for broker in dict.fromkeys(bar.broker for bar in clients):

@@ -31,7 +31,7 @@ def write_table(report: Report, page: Path) -> None:
 
     Args:
         report: Report of a race, whole or merged.
-        page: Has both marks.
+        page: Text of a page with both marks.
     """
     head, _, rest = page.read_text("utf-8").partition(BEGIN)
     _, _, tail = rest.partition(END)

@@ -1,4 +1,4 @@
-"""How sure a median of ratios is: the exact interval between two order statistics.
+"""Calculates the confidence interval of a median of ratios, from two order statistics.
 
 Each sample lies below the true median with probability 1/2, whatever its distribution, so the count
 of those below is binomial. Between the k-th smallest and the k-th largest of n samples lies the
@@ -23,7 +23,7 @@ SLOWER_BELOW = 0.97
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the true median lies.
+    """An interval that contains the true median.
 
     Attributes:
         low: Its lower end, a sample.
@@ -88,7 +88,7 @@ def compared(figures: Sequence[float], beside: Sequence[float]) -> Comparison:
 
     Args:
         figures: At least one, positive.
-        beside: As many, positive.
+        beside: As many positive figures of the other side.
 
     Returns:
         The ratios of `figures` to `beside`, summed up.
@@ -105,7 +105,7 @@ def orders(sides: Sequence[str], pairs: int, seed: int) -> list[list[str]]:
 
     Args:
         sides: Their names.
-        pairs: How many orders are needed.
+        pairs: Number of required orders.
         seed: Seed of the draw.
 
     Returns:

@@ -63,10 +63,10 @@ class Filling(NamedTuple):
 
     Attributes:
         topic: Its name.
-        partitions: How many.
+        partitions: Number of partitions.
         size: Records in all, spread evenly.
-        codec: Of their batches.
-        value_bytes: Of each.
+        codec: Codec of the batches.
+        value_bytes: Size of each value.
     """
 
     topic: str

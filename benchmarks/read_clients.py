@@ -40,14 +40,14 @@ Place = tuple[int, int]  # partition, offset
 
 @dataclass(slots=True)
 class ReadLoad:
-    """What to read, and what it has taken so far.
+    """A topic to read, and the records read so far.
 
     Attributes:
         address: `host:port`.
         topic: Filled; read from its beginning.
-        partitions: How many it has.
-        record_count: How many records it has.
-        seconds: Least time of reading; the round under way is not finished.
+        partitions: Number of the topic's partitions.
+        record_count: Number of the topic's records.
+        seconds: Least time of reading; the current round is not finished.
         queue: A key of `QUEUES`.
         value_bytes: Lengths of the values that were read in the timed part.
     """
@@ -69,7 +69,7 @@ class ReadLoad:
 
     @property
     def check_count(self) -> int:
-        """How many records the check reads at least."""
+        """Minimum number of records that the check reads."""
         return min(CHECKED_COUNT, self.record_count)
 
     def check(self, places: Sequence[Place]) -> bool:
@@ -102,7 +102,7 @@ class ReadLoad:
         """Count records.
 
         Args:
-            count: So many have come.
+            count: Number of records that have been read.
             value_bytes: The lengths of their values.
 
         Returns:
@@ -137,7 +137,7 @@ class ReadLoad:
         return False
 
     def figures(self) -> Mapping[str, float]:
-        """What the run gave."""
+        """The results of the run."""
         return {
             "count": self._seen,
             "elapsed_s": self._elapsed_s,
@@ -163,7 +163,7 @@ def kprod_iterate(load: ReadLoad) -> None:
     with _kprod(load) as consumer:
         load.begin()
         while load.goes_on:
-            # Not one clock and no call of ours a record: the loop looks up once in so many.
+            # Not one clock and no call of ours a record: the loop checks once per block.
             size = min(CHUNK * 10, load.record_count - load._in_round)  # noqa: SLF001
             total = 0
             for record in itertools.islice(consumer, size):

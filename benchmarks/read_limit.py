@@ -67,7 +67,7 @@ def _request(topic: str, offsets: dict[int, int]) -> bytes:
 
 
 def _follow(answer: memoryview, topic: str, offsets: dict[int, int]) -> None:
-    """Note where the records of a response end."""
+    """Store the position at which the records of a response end."""
     at = 4 + 4 + 4 + 2 + len(topic)  # correlation id, throttle time, one topic, its name
     (count,) = struct.unpack_from(">i", answer, at)
     at += 4

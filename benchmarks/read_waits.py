@@ -19,14 +19,14 @@ SETTLE_S = 2.0
 
 
 class Wait(NamedTuple):
-    """What a reader waits on.
+    """The broker and topic of a reader that waits.
 
     Attributes:
         client: Reads.
         address: `host:port`.
         topic: Exists.
-        partitions: How many it has.
-        seconds: Of the measurement.
+        partitions: Number of partitions.
+        seconds: Duration of the measurement.
     """
 
     client: str
@@ -40,8 +40,8 @@ def latency(wait: Wait, count: int) -> Mapping[str, float]:
     """Send one record and read it, again and again; kprod's producer sends for both.
 
     Args:
-        wait: Of one partition.
-        count: How often.
+        wait: A wait that covers one partition.
+        count: Number of repetitions.
 
     Returns:
         p50 and p99 in microseconds, and the process's CPU time a record.
@@ -96,7 +96,7 @@ def idle(wait: Wait) -> float:
     """Read partitions to which nothing comes.
 
     Args:
-        wait: Of any number of partitions.
+        wait: A wait that covers any number of partitions.
 
     Returns:
         CPU time of the process in percent of the time.
@@ -117,7 +117,7 @@ def stalled(wait: Wait) -> float:
     """Read one record of many partitions, then none, while there are more than memory may hold.
 
     Args:
-        wait: Of any number of partitions.
+        wait: A wait that covers any number of partitions.
 
     Returns:
         Memory that came with it, as a multiple of what may be buffered.

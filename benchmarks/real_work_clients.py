@@ -33,7 +33,7 @@ def run_kprod(address: str, topic: str, shape: Shape, seconds: float) -> Figures
     Args:
         address: `host:port` of a broker.
         topic: Exists and is empty.
-        shape: What to send.
+        shape: The records to send.
         seconds: Least time of sending.
 
     Returns:

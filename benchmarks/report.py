@@ -1,4 +1,4 @@
-"""What all benchmarks share: fair rounds, ratios, a table, JSON and a plot.
+"""Runs benchmarks: fair rounds, ratios, a table, JSON and a plot.
 
 Why ratios. Machines are noisy and shared, so a figure alone says little. Contestants are run in
 turn (A B A B …), each round is compared with the baseline of the same round, and the median of
@@ -51,7 +51,7 @@ FILE_COLUMNS = 110
 
 T = TypeVar("T")
 Figures = float | Mapping[str, float]
-"""What one round of one contestant gives: a number, or one per metric's name."""
+"""The result of one round of one contestant: a number, or one for each metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line asked for.
+    """The options of the command line.
 
     Attributes:
         quick: At most 30 s in all: fewer rounds; the benchmark takes smaller sizes by `pick`.
@@ -126,7 +126,7 @@ class Report:
 
         Args:
             contestants: At least one, in the order in which they take their turns.
-            metric: What a plain figure means, or the names of the figures that a mapping holds.
+            metric: Meaning of a plain figure, or the names of the figures in a mapping.
             baseline: The contestant to take ratios to.
             rounds: At least 1; `--rounds` overrides it and `--quick` lowers it.
             at: The point, when this is one of a curve.
@@ -213,7 +213,7 @@ class Report:
         """Show a bar while steps are taken.
 
         Args:
-            steps: How many will come.
+            steps: Number of steps to expect.
 
         Yields:
             A function to call before each step, with the step's name.

@@ -15,11 +15,11 @@ class Row:
     Attributes:
         name: Unique in a report; series, metric and point put together.
         value: Median of `samples`, in `unit`.
-        n: How many samples.
+        n: Number of samples.
         spread: (largest - smallest) / median of the samples; 0 for a single one.
         ratio: Median of `ratios`; None without a baseline.
         baseline: The series that `ratios` are taken to.
-        at: Where on the curve (such as the number of pending timers); None off a curve.
+        at: Position on the curve (such as the number of pending timers); None without a curve.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Metric:
     """A quantity that contestants are compared by.
 
     Attributes:
-        name: As in the table, and as key where a contestant gives several figures.
+        name: Name in the table, and key if a contestant returns several figures.
         unit: Unit of the samples.
         more_is_better: Says so in the plot; the ratio is a plain quotient either way.
-        against: What the points of a curve count: the label of its x axis.
+        against: Label of the curve's x axis: the quantity that its points count.
     """
 
     name: str

@@ -60,7 +60,7 @@ def source_tree(name: str, root: Path = ROOT) -> Path:
 
 
 def commit_of(name: str, root: Path) -> str:
-    """Ask git for a commit's full name.
+    """Return a commit's full name from git.
 
     Args:
         name: A branch, a tag, the beginning of a commit's name, and so on.
@@ -86,7 +86,7 @@ def checked_out(commit: str, root: Path) -> Path:
         root: Root of the repository.
 
     Returns:
-        Where it is.
+        Path of the tree.
 
     Raises:
         NoTree: git refuses, with its reason; or the checked-out tree was edited.
@@ -110,8 +110,8 @@ def take_over(source: Path, target: Path) -> None:
     that differs.
 
     Args:
-        source: Is built, at least in part.
-        target: Has its sources only.
+        source: A tree that is built, at least in part.
+        target: A tree with sources only.
     """
     for path in (target / "kprod").rglob("*.p*"):
         twin = source / path.relative_to(target)

@@ -132,7 +132,7 @@ class Race(NamedTuple):
         servers: The broker's address.
         shape: Its name.
         table: Parquet files of its rows.
-        row_count: How many rows those are.
+        row_count: Number of those rows.
     """
 
     spark: "SparkSession"

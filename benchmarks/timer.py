@@ -1,4 +1,4 @@
-"""What a deadline costs: churn, add and fire, a mix of both, and memory, from 10³ to 10⁶ pending.
+"""Measures timers: churn, add and fire, a mix of both, and memory, from 10³ to 10⁶ pending tasks.
 
 Churn is what timers mostly see: n are pending, each step cancels one and adds one; the delays are
 5 ms, 30 s and 120 s, ± 20 %, and time stands still. The victim is the oldest, or any: then most of
@@ -134,7 +134,7 @@ def bytes_per_pending(make: Callable[[], Rival], pending: int) -> float:
 
 
 def resident_bytes() -> int:
-    """What the process holds now."""
+    """The memory that the process uses now."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4096
 
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site of these pages: `make docs` builds it, and a warning is an error.
+"""Configuration of Sphinx for these pages: `make docs` builds the site, and a warning is an error.
 
 The pages are Markdown and read well without the site. A page that is in no list of `index.md` is a
 warning; lists with a `*` take pages that are not written yet.

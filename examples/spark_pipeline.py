@@ -51,7 +51,7 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Pipeline:
-    """What all steps need."""
+    """The objects that all steps need."""
 
     spark: SparkSession
     servers: str
@@ -74,7 +74,7 @@ def write_flights(pipeline: Pipeline) -> int:
     """Join, and write one JSON record per flight: the batch pipeline.
 
     Returns:
-        How many records the write's report counts.
+        Number of records in the write's report.
     """
     spark, tables = pipeline.spark, pipeline.home / "tables"
     weather = spark.read.parquet(str(tables / "weather")).select(
@@ -127,7 +127,7 @@ def start_delays(pipeline: Pipeline, drop: Path) -> StreamingQuery:
 
     Args:
         pipeline: With topics that exist.
-        drop: Where the files will come.
+        drop: Directory that gets the files.
 
     Returns:
         The running query.
@@ -173,7 +173,7 @@ def make_tables(pipeline: Pipeline) -> None:
 
 
 def drop_files(pipeline: Pipeline, progress: Progress) -> None:
-    """Give the streaming query one file after the other, and wait for each."""
+    """Write one file after the other for the streaming query, and wait for each."""
     drop = pipeline.home / "drop"
     drop.mkdir()
     query = start_delays(pipeline, drop)
@@ -202,7 +202,7 @@ def compare(pipeline: Pipeline, progress: Progress) -> list[str]:
     """Hold both topics to sums that Spark works out from the Parquet files.
 
     Returns:
-        What differs; empty if nothing does.
+        The differences; empty if there are none.
     """
     sums = {"count": 0, "distance": 0, "dep_delay": 0, "minute": 0}
     keys_differ = 0

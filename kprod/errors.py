@@ -28,7 +28,7 @@ def without_frames(error: _AnyError) -> _AnyError:
         error: Any exception.
 
     Returns:
-        The same one; its causes and contexts are there still.
+        The same exception, with its causes and contexts.
     """
     seen: dict[int, BaseException] = {}
     ahead: list[BaseException | None] = [error]
@@ -173,7 +173,7 @@ class RecordsFailed(KprodError):
     """Some records of a bulk send are not delivered; its receipt names each.
 
     Attributes:
-        failed_count: How many.
+        failed_count: Number of failed records.
     """
 
     failed_count: int = 0

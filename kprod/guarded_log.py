@@ -89,7 +89,7 @@ class GuardedLogger:
         Args:
             level: The level, as in `logging`.
             text: Format string with placeholders for `args`.
-            *args: For the places.
+            *args: Values for the placeholders.
             extra: Attributes for the log record.
         """
         self._write(level, text, args, extra=extra)

@@ -18,7 +18,7 @@ from kprod.secret import Secret
 
 
 class OutgoingRecord(NamedTuple):
-    """A record on its way into `send`, before it is serialized.
+    """A record that is passed to `send`, before it is serialized.
 
     Attributes:
         topic: The record's topic.
@@ -48,7 +48,7 @@ class Serializer(Protocol):
         """Serialize.
 
         Args:
-            value: What the application gave to `send`.
+            value: Value that the application passed to `send`.
 
         Returns:
             The bytes, copied before `send` returns; None for null.
@@ -74,7 +74,7 @@ class Partitioner(Protocol):
 
 
 class Interceptor(Protocol):
-    """Sees every record on its way in and every outcome on its way out.
+    """Receives every record before it is sent, and every outcome.
 
     An exception raised here is logged and ignored.
     """
@@ -103,7 +103,7 @@ class Deserializer(Protocol):
             value: Bytes, or a memoryview with `value_type="memoryview"`; never None.
 
         Returns:
-            What the record shall have instead.
+            The value that the record gets.
         """
 
 

@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record is.
+    """Position of an acknowledged record.
 
     Attributes:
         topic: The topic, as given to `send`.
@@ -112,7 +112,7 @@ class Codec(enum.IntEnum):
 
 
 class LevelRange(NamedTuple):
-    """Which levels a codec takes, Java's numbers.
+    """A codec's range of levels, with Java's numbers.
 
     Attributes:
         minimum: Lowest level of the range.
@@ -136,7 +136,7 @@ class LevelRange(NamedTuple):
 
 
 class CodecFacts(NamedTuple):
-    """What the protocol and the settings say of one codec.
+    """Properties of one codec in the protocol and in the settings.
 
     Attributes:
         codec: The codec and its number.

@@ -21,7 +21,7 @@ class Secret:
         """Wrap a text.
 
         Args:
-            text: What to keep; any string.
+            text: The secret; any string.
         """
         self._text = text
 

@@ -36,7 +36,7 @@ _CONTEXT_NAMES = {"ctx", "context"}
 
 
 class SerializationContext:
-    """Where the bytes of one call of a serializer go.
+    """The record's field that one call of a serializer is for.
 
     Attributes:
         topic: The record's topic.

@@ -62,7 +62,7 @@ class Threads(Protocol):
 
         Args:
             name: The thread's name, for people.
-            run: What it does.
+            run: Function that the thread runs.
 
         Returns:
             The thread, which may have ended already.

@@ -46,7 +46,7 @@ def doors_of(name: str, text: str) -> set[str]:
     """Name the outside inputs that a module uses.
 
     Args:
-        name: Of its file.
+        name: Name of its file.
         text: Its source.
 
     Returns:

@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     test is not.
 
     Returns:
-        Where it is.
+        Path of the file.
     """
     home = tmp_path_factory.mktemp("environment")
     subprocess.run(

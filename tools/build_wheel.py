@@ -73,11 +73,11 @@ def run(*words: str | Path, cwd: Path = ROOT, more: Mapping[str, str] | None = N
 
     Args:
         words: The command.
-        cwd: Where.
+        cwd: Working directory.
         more: Additions to the environment.
 
     Returns:
-        What it printed.
+        The command's output.
 
     Raises:
         SystemExit: It failed; the text is its output.
@@ -107,7 +107,7 @@ def build(sources: Path, place: Path) -> Path:
     """Build a wheel of packed sources in a directory of its own, and tag it.
 
     Args:
-        sources: From `build_sources`.
+        sources: Sources from `build_sources`.
         place: An empty directory, or none.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What of a source tree is compiled, whether that is up to date, and how to bring it up to date.
+"""Finds compiled modules of a source tree that are out of date, and builds them.
 
 Every `.pyx` is compiled, and every `.py` that has a `.pxd` of the same name beside it. A module is
 compiled from that file and from each `.pxd` that it cimports, directly or through another one. It
@@ -36,7 +36,7 @@ class CompiledModule:
     Attributes:
         name: Dotted.
         inputs: Paths below the tree of what it is compiled from, its own source first.
-        compiler_options: What its source asks for beside the options of all modules.
+        compiler_options: Compiler options of this source beside those of all modules.
     """
 
     name: str
@@ -59,7 +59,7 @@ def compiled_modules(tree: Path) -> list[CompiledModule]:
     """Find which modules of a tree are compiled.
 
     Args:
-        tree: Has a `pyproject.toml`.
+        tree: A tree with a `pyproject.toml`.
 
     Returns:
         The modules, sorted by name.
@@ -110,7 +110,7 @@ def staleness(tree: Path, module: CompiledModule) -> str | None:
     """Say why a module must be built before what it was compiled from can be trusted to run.
 
     Args:
-        tree: Where it is.
+        tree: Directory of the tree.
         module: One of the tree's.
 
     Returns:
@@ -131,7 +131,7 @@ def stale_modules(tree: Path) -> dict[str, str]:
     """Find the modules that must be built.
 
     Args:
-        tree: Has a `pyproject.toml`.
+        tree: A tree with a `pyproject.toml`.
 
     Returns:
         The reason by the module's name; empty if all is up to date.
@@ -182,7 +182,7 @@ def build(tree: Path, *, jobs: int = 1) -> None:
 
     Args:
         tree: As for `build_command`.
-        jobs: As there.
+        jobs: Number of parallel jobs.
 
     Raises:
         RuntimeError: It does not build; with the end of what the compilers said.

@@ -142,7 +142,7 @@ of leaves open whether the records are in the log.
 
 _CODES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "Look into the broker's log.",
-    ErrorCode.CORRUPT_MESSAGE: "Bytes changed on the way: look at the network, at proxies.",
+    ErrorCode.CORRUPT_MESSAGE: "Bytes changed in transit: check the network and proxies.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Was the topic deleted?",
     ErrorCode.LEADER_NOT_AVAILABLE: "Wait for the election; if it lasts, look at the brokers.",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "Nothing: leaders move.",
@@ -210,7 +210,7 @@ def _code_line(code: ErrorCode, what: str) -> str:
 
 
 def _deed(code: ErrorCode) -> str:
-    """What `Delivery` does with a code."""
+    """Describe how `Delivery` treats a code."""
     if code in TAKEN_CODES:
         return "takes it for delivered, at offset −1"
     if code in FATAL_CODES:

@@ -25,8 +25,8 @@ class Client(NamedTuple):
     """Another client.
 
     Attributes:
-        name: As people say.
-        page: In `PAGES`.
+        name: Usual name of the client.
+        page: Name of its page in `PAGES`.
         defaults: Default of each producer setting; empty for none.
         kinds: Patterns of names that one response covers.
     """

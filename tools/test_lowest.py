@@ -26,7 +26,7 @@ TESTS = (
     "serialization",
     "test_imports.py",
 )
-"""What uses codecs, checksums, JSON, Arrow, exporters, the command line, certificates."""
+"""Tests that use codecs, checksums, JSON, Arrow, exporters, the command line, certificates."""
 
 LEFT_OUT = "tests/serialization/test_schema_registry.py"
 """It needs another client's registry, and that much which kprod does not ask for."""

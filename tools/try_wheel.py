@@ -24,11 +24,11 @@ COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 TESTED = ("tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
 TIME_MAX = 2.0
 MEMORY_MAX = 1.3
-"""How much an import may cost, as a multiple of confluent-kafka's in turn."""
+"""Limits of an import's time and memory, as multiples of confluent-kafka's."""
 
 PEER = "import confluent_kafka"
 IMPORTS = ("import kprod", "from kprod import Producer", "from kprod import Consumer")
-"""What a program begins with; the peer's one line loads its producer and its consumer."""
+"""First lines of programs; the peer's one line loads its producer and its consumer."""
 
 _ROUNDS = 25
 _COST = """

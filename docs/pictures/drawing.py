@@ -35,7 +35,7 @@ class Drawing:
     Args:
         width: Pixels.
         height: Pixels.
-        title: What the picture shows, for readers that cannot see it.
+        title: Text alternative for readers that cannot see the picture.
     """
 
     __slots__ = ("_height", "_parts", "_title", "_width")
@@ -56,7 +56,7 @@ class Drawing:
             size: Width and height.
             fill: Its colour.
             edge: Its border's colour; "none" for no border.
-            radius: Of its corners.
+            radius: Radius of the rounded corners.
         """
         self._parts.append(
             f'<rect x="{_n(corner[0])}" y="{_n(corner[1])}" width="{_n(size[0])}"'
@@ -77,7 +77,7 @@ class Drawing:
         Args:
             at: The base line's beginning, middle or end, as `anchor` says.
             text: Any characters.
-            size: Of the letters, pixels.
+            size: Font size in pixels.
             anchor: "start", "middle" or "end".
             look: Words of "mono", "bold", "faint" and "light" (for a dark ground).
         """
@@ -99,7 +99,7 @@ class Drawing:
 
         Args:
             points: At least two.
-            colour: Of the line.
+            colour: Colour of the line.
             width: Pixels.
             look: Words of "arrow" (at its end) and "dashed".
         """
@@ -115,7 +115,7 @@ class Drawing:
         """Draw a piece of a ring.
 
         Args:
-            centre: Of the ring.
+            centre: Centre of the ring.
             radii: Inner and outer.
             angles: From and to, in degrees clockwise from the top; less than half a turn apart.
             fill: Its colour.
@@ -146,7 +146,7 @@ class Drawing:
         Args:
             at: The first base line's beginning.
             text: A line each; blanks around a line do not count.
-            size: Of the letters, pixels.
+            size: Font size in pixels.
             step: From one base line to the next, pixels.
         """
         for index, line in enumerate(text.strip().splitlines()):

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""How compiled code makes a lock that a thread waits for, and tells one thread from another.
+"""Creates locks for compiled code, and identifies the current thread.
 
 Both are the system's built-in functions, called as directly as if they were imported where they
 are used, until `kprod.threads.use` registers others.

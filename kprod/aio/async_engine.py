@@ -1,4 +1,4 @@
-"""How a producer's engine is used from asyncio: the same engine, another way to wait.
+"""Uses a producer's engine from asyncio: the same engine, with waits that do not block the loop.
 
 Records are appended by the engine's own compiled path, in the task that sends them; whatever a
 thread would sleep for, a task waits for in its loop: a topic's partitions, room in the buffer, a
@@ -124,10 +124,10 @@ class AsyncEngine(AsyncSendPath):
         """Run a bulk call in a separate thread; a cancellation ends it soon.
 
         Args:
-            call: Given the producer that takes the records.
+            call: Function of the producer that accepts the records.
 
         Returns:
-            What it returned; what it raises is raised.
+            The function's result; its exceptions are passed on.
 
         Raises:
             ClosedError: It is not open.

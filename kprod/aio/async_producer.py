@@ -77,7 +77,7 @@ class AsyncProducer(AsyncSendMethod):
         return _engine_of(self).client_id
 
     def metrics(self) -> Metrics:
-        """What the producer has counted of itself, as `Producer.metrics`.
+        """The producer's metrics, as in `Producer.metrics`.
 
         A shared engine counts for all producers that share it.
 
@@ -122,7 +122,7 @@ class AsyncProducer(AsyncSendMethod):
             more: As for `send`.
 
         Returns:
-            Where the record is.
+            Topic, partition, offset and timestamp of the acknowledged record.
 
         Raises:
             KprodError: The send failed, as for `send`; its `persistence` says whether the record

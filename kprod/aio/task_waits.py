@@ -73,7 +73,7 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
         name: Name of the thread.
 
     Returns:
-        What the call returned; what it raised is raised.
+        The call's result; its exceptions are passed on.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -107,7 +107,7 @@ async def wait_through(steps: TopicSteps[T], metadata: Metadata) -> T:
         metadata: Metadata of the same producer.
 
     Returns:
-        What the steps return; what they raise is raised.
+        The steps' result; their exceptions are passed on.
     """
     step: Callable[[], Newer] = partial(next, steps)
     while True:

@@ -1,17 +1,17 @@
-"""Some Kafka brokers in this process, over TCP on loopback, one thread for all of them.
+"""The embedded cluster: Kafka brokers in this process, over TCP on loopback, on one thread.
 
-Two ways to run it. As a context manager (or between `start` and `close`) a thread of its own runs
-it, and every method may be called from any thread: the call is carried to the broker's thread and
-its result or exception back. Or without a thread: `open`, then `step(now_ms)` as often as wanted;
-that is how tests and the simulation drive it, with a clock and a network of their own.
+There are two ways to run it. As a context manager (or between `start` and `close`) it runs on its
+own thread, and every method may be called from any thread: the broker's thread executes the call
+and returns its result or exception. Or it runs without a thread: `open`, then `step(now_ms)`
+repeatedly; tests and the simulation do this, with their own clock and network.
 
-It is strict, so that a client that is wrong fails here as it would fail against Kafka. It is no
-production broker: there is one copy of each partition, in memory or in `data_dir`, and nobody has
-to log in unless `security` says so.
+The brokers are strict, so that an incorrect client fails here as it would against Kafka. They are
+not for production: there is one copy of each partition, in memory or in `data_dir`, and clients
+need not log in unless `security` demands it.
 
 Invariants.
-    All state is touched by the one thread that steps.
-    After `close` no thread, socket, port or lock of a directory is left.
+    Only the thread that steps reads or writes the brokers' state.
+    After `close` no thread, socket, port or directory lock is left.
 
 Thread-safety: any thread after `start`; before it and without a thread, one thread.
 Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
-    """Brokers, their topics, and the means to misbehave.
+    """Embedded brokers with their topics, and methods that control them and inject faults.
 
     Example:
         with EmbeddedCluster(brokers=3, topics={"orders": 6}) as cluster:
@@ -72,28 +72,29 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         disk: Disk | None = None,
         **settings: "Unpack[EmbeddedSettings]",
     ) -> None:
-        """Describe a cluster; nothing is bound yet, and no directory touched.
+        """Describe a cluster; ports are bound and directories opened by `open` or `start`.
 
         Args:
-            brokers: How many, 1 to 100, with ids from 0 on; or their ids, different ones from 0 to
-                2³¹−1.
-            topics: Number of partitions by topic; created unless a directory has the topics.
-            config: Settings; the defaults are Kafka's where not said otherwise.
-            clock: The system's if not given.
-            network: TCP if not given.
-            security: The demands on clients; none if not given.
-            data_dir: A directory in which everything is kept; made if it does not exist, but not
-                its parent. Without one, all is in memory.
-            data_dirs: Several, instead of one: a new partition goes where the fewest are.
-            disk: Holds the directories; the operating system's by default.
-            settings: Settings by name, such as `default_partitions=3`: those of `EmbeddedConfig`,
-                in the place of what `config` says.
+            brokers: Number of brokers, 1 to 100, whose ids count from 0; or their ids, distinct and
+                from 0 to 2³¹−1.
+            topics: Number of partitions by topic; topics that a directory has are not created.
+            config: Settings; the defaults are Kafka's unless their description says otherwise.
+            clock: Clock of all brokers; the system's by default.
+            network: Network of all brokers; TCP by default.
+            security: How clients connect and log in; by default without TLS and login.
+            data_dir: Directory for all data; it is created if it does not exist, but its parent is
+                not. Without one, all data is in memory.
+            data_dirs: Several directories, instead of one: a new partition is created in the
+                directory with the fewest partitions.
+            disk: File system of the directories; the operating system's by default.
+            settings: Settings of `EmbeddedConfig` by name, such as `default_partitions=3`; they
+                override those in `config`.
 
         Raises:
-            ConfigError: A setting is unknown or out of bounds, the number of brokers or an id is
-                out of bounds, or an id is there twice, or there are not enough ports, or both
-                `data_dir` and `data_dirs` are given, or a directory twice.
-            TypeError: An argument is of another type; the text has the call that was meant.
+            ConfigError: A setting is unknown or out of bounds; the number of brokers or an id is
+                out of bounds; an id or a directory is passed twice; there are not enough ports; or
+                both `data_dir` and `data_dirs` are passed.
+            TypeError: An argument has the wrong type; the text shows the call that was meant.
         """
         check_types(brokers, topics, config)
         has_own_time = clock is None
@@ -107,7 +108,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             ids,
             security=security,
             storage=storage_of(
-                # A test that moves the time itself must see the same each time.
+                # A test with its own clock must behave the same in each run.
                 data_dir,
                 data_dirs,
                 disk,
@@ -124,52 +125,52 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         )
 
     def open(self, on_load: "OnLoad | None" = None) -> None:
-        """Load the directories, bind every broker's port and make the topics; once.
+        """Load the directories, bind every broker's port and create the topics; once.
 
         Args:
-            on_load: Is called on this thread after each partition that was loaded, with a summary
-                of those so far and the number of all of them.
+            on_load: Called on this thread after each loaded partition, with a summary of the loaded
+                ones and the number of partitions to load.
 
         Raises:
             ClosedError: The cluster was closed.
-            OSError: A port cannot be had, or a file cannot be read or written.
-            DirectoryRejected: A directory is in use, or not this cluster's.
-            ConfigError: A topic that is kept has another number of partitions.
+            OSError: A port cannot be bound, or a file cannot be read or written.
+            DirectoryRejected: A directory is in use, or belongs to another cluster.
+            ConfigError: A topic in a directory has another number of partitions.
         """
         self._kprod.engine.state.logs.on_load = on_load
         self._kprod.open()
 
     def start(self) -> None:
-        """Open and run in a thread of its own."""
+        """Open the cluster, and run it on its own thread; otherwise like `open`."""
         self._kprod.open()
         self._kprod.start()
 
     def step(self, now_ms: int) -> int | None:
-        """Do what there is to do, once, without waiting.
+        """Handle everything that is due, once, without waiting.
 
         Args:
-            now_ms: Monotonic milliseconds, not below those of the last step.
+            now_ms: Monotonic time in milliseconds, not before that of the last step.
 
         Returns:
-            When to step again at the latest; None: when something arrives.
+            Latest time of the next step; None if none is due until data arrives.
         """
         return self._kprod.step(now_ms)
 
     def close(self) -> None:
-        """End the thread, close every connection, give up the ports; a second call is nothing.
+        """End the thread, and close all connections and ports; idempotent.
 
         Raises:
-            Exception: The first failure inside the brokers, if there was one: it would else be
-                taken for a client's.
+            Exception: The first failure inside the brokers, if there was one; a test might
+                otherwise blame the client for it.
         """
         self._kprod.close()
 
     def kill(self) -> None:
-        """End as if the process were killed: nothing is synced, no file gets its last content."""
+        """End as if the process were killed: nothing is written or synced any more."""
         self._kprod.kill()
 
     def __repr__(self) -> str:
-        """Say how many brokers there are, and where they listen."""
+        """Show the number of brokers and their addresses."""
         name = type(self).__name__
         runner = getattr(self, "_kprod", None)
         if runner is None or not hasattr(self, "faults"):
@@ -182,7 +183,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         return f"<{name} of {brokers}, open, bootstrap_servers={self.bootstrap_servers!r}>"
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the cluster."""
         self.start()
         return self
 
@@ -192,27 +193,27 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the cluster."""
         self.close()
 
     @property
     def failures(self) -> Sequence[Exception]:
-        """What went wrong inside the brokers themselves, at most ten; `close` raises the first."""
+        """Failures inside the brokers, at most ten; `close` raises the first."""
         return tuple(self._kprod.engine.failures)
 
     @property
     def loaded(self) -> "LoadSummary | None":
-        """What the directories held when the cluster was opened; None for one in memory."""
+        """Summary of the data loaded from the directories; None for a cluster in memory."""
         return self._kprod.engine.state.logs.summary
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.
 
         Args:
-            function: Takes nothing; must not block.
+            function: A function without arguments, which must not block.
 
         Returns:
-            What it returned; what it raises is raised here.
+            The function's result; its exceptions are passed on.
 
         Raises:
             ClosedError: The cluster is closed.

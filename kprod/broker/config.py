@@ -109,7 +109,7 @@ class EmbeddedConfig:
         group_initial_rebalance_delay_ms: How long an empty group waits for more members after the
             first has come.
         group_max_size: Members of one group.
-        offsets_topic_num_partitions: Of `__consumer_offsets`.
+        offsets_topic_num_partitions: Number of partitions of `__consumer_offsets`.
         offset_metadata_max_bytes: Longest text that a client may store with an offset
             (`offset.metadata.max.bytes`); counted in characters, as Kafka does.
         offsets_retention_minutes: How long offsets are kept that nobody uses.

@@ -46,8 +46,8 @@ def replica_end(partition: Partition, node_id: int, isolation_level: int) -> int
     """Return the offset at which a consumer's reading ends at one replica.
 
     Args:
-        partition: That is read.
-        node_id: Has a replica.
+        partition: The partition to read.
+        node_id: Id of a node with a replica.
         isolation_level: 0 for all records, else only committed ones.
 
     Returns:

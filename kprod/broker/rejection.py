@@ -1,4 +1,4 @@
-"""How a part of the broker says no: an error code of the protocol and a sentence for the client.
+"""Errors of the broker for clients: an error code of the protocol, and a sentence.
 
 Thread-safety: immutable.
 """
@@ -17,7 +17,7 @@ def shortened(text: str) -> str:
     """A text that fits into a response, and one that a log can show.
 
     Args:
-        text: Of any length; it may repeat what a client sent.
+        text: A text of any length; it may repeat what a client sent.
 
     Returns:
         The text, or its beginning with an ellipsis.

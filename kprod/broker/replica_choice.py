@@ -1,4 +1,4 @@
-"""Which replica serves a consumer: its leader, or an in-sync follower in the consumer's rack.
+"""Chooses the replica that serves a consumer: the leader, or an in-sync follower in its rack.
 
 A follower's records end where it has copied to, and at the high watermark. Without racks only
 leaders serve, as in a Kafka whose `replica.selector.class` is not set.
@@ -17,8 +17,8 @@ def nearest_follower(
     """Find the replica that a consumer should read instead of the leader.
 
     Args:
-        state: Of the cluster.
-        partition: That is read; it has a leader.
+        state: State of the cluster.
+        partition: The partition to read; it has a leader.
         rack: The consumer's; empty if it does not say.
         offset: The first one wanted; the replica must reach to it.
 
@@ -44,8 +44,8 @@ def serves_as_follower(state: ClusterState, partition: Partition, node_id: int) 
     """Whether a broker may serve consumers of a partition that it does not lead.
 
     Args:
-        state: Of the cluster.
-        partition: That is read.
+        state: State of the cluster.
+        partition: The partition to read.
         node_id: The broker that is asked.
 
     Returns:

@@ -24,7 +24,7 @@ def check_name(name: str) -> None:
     """Check a topic name from the application.
 
     Args:
-        name: As a client gave it.
+        name: Name as the client sent it.
 
     Raises:
         Refused: With INVALID_TOPIC_EXCEPTION and the reason.
@@ -58,7 +58,7 @@ def check_assignment(
 
     Args:
         assignment: Brokers of each partition.
-        replication_factor: How many brokers each must have.
+        replication_factor: Number of replicas of each partition.
         node_ids: All brokers.
 
     Raises:

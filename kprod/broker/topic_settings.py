@@ -158,7 +158,7 @@ def parse_setting(name: str, text: str) -> Value:
 
     Args:
         name: Kafka's dotted name.
-        text: As it was given.
+        text: Text that the client or the operator wrote.
 
     Returns:
         The value; a list as its elements with commas between.

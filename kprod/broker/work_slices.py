@@ -16,7 +16,7 @@ SLICE_COST = 8 << 20
 """A slice's length, in bytes of records to look at: some 10 ms."""
 
 TOPIC_COST = 64 << 10
-"""What making or deleting a topic, or one partition of it, costs beside a byte of records."""
+"""Cost of creating or deleting a topic, or one of its partitions, in bytes of records."""
 
 Soon = Callable[[Callable[[], object]], None]
 

@@ -101,8 +101,8 @@ def settings_of(options: Mapping[str, Any], table: type[ClientConfig]) -> dict[s
     """Merge the settings of file, environment and command line.
 
     Args:
-        options: Those of `connection_options`.
-        table: Of the client that they are for; `ClientConfig` for one that neither sends nor reads.
+        options: Values of the options that `connection_options` declares.
+        table: Settings table of the client; `ClientConfig` for one that neither sends nor reads.
 
     Returns:
         Values by name.
@@ -157,7 +157,7 @@ def client_config(options: Mapping[str, Any]) -> ProducerConfig:
     """Return the client settings for a command that neither sends nor consumes records.
 
     Args:
-        options: Those of `connection_options`.
+        options: Values of the options that `connection_options` declares.
 
     Returns:
         The checked settings.
@@ -223,7 +223,7 @@ def complete_topic(
     """Complete a topic name by a query to the cluster in the options; returns nothing on errors.
 
     Args:
-        context: Has the options typed so far.
+        context: Context with the options typed so far.
         parameter: Unused.
         incomplete: The part of the name typed so far.
 

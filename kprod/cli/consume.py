@@ -90,7 +90,7 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     callback=_place,
     help="Exit there: end (now), an offset (not printed), -N or @MS.",
 )
-@click.option("--count", "-c", type=click.IntRange(min=1), help="Exit after so many records.")
+@click.option("--count", "-c", type=click.IntRange(min=1), help="Exit after this number of records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Exit at the end; as --to end.")
 @click.option(
     "--format",

@@ -1,4 +1,4 @@
-"""How far `kprod consume` has come, on standard error.
+"""Shows the progress of `kprod consume` on standard error.
 
 It is shown where standard error is a terminal and standard output is none: records that are printed
 on the same terminal show by themselves how far it is.
@@ -41,7 +41,7 @@ class ConsumeProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take it away."""
+        """Remove the progress line."""
         self._bar.stop()
 
     def begin(self, starts: Positions, ends: Mapping[TopicPartition, int | None]) -> None:
@@ -61,8 +61,8 @@ class ConsumeProgress:
         """Move the bar.
 
         Args:
-            positions: Where reading is, for each partition of `begin`.
-            record_count: How many records were printed.
+            positions: Current position of each partition in `begin`.
+            record_count: Number of printed records.
         """
         done = sum(max(position - self._starts[key], 0) for key, position in positions.items())
         self._bar.update(self._task, completed=done, records=record_count)

@@ -48,7 +48,7 @@ STANDARD_INPUT = "-"
 
 
 class DumpStyle(NamedTuple):
-    """What `kprod dump` prints, and in which form.
+    """The output format of `kprod dump`.
 
     Attributes:
         deep: Print records, not only batches.

@@ -43,7 +43,7 @@ class LazyGroup(HintingGroup):
         """Return the command of that name; None when there is none.
 
         Args:
-            ctx: Not looked at.
+            ctx: The context; not used.
             cmd_name: As typed.
         """
         if cmd_name not in COMMANDS:

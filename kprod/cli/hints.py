@@ -1,4 +1,4 @@
-"""Which command was meant: a misspelt name, or the word that another tool has for it.
+"""Suggests a command for a misspelt name, or for a word of another tool.
 
 Thread-safety: pure functions.
 """
@@ -21,7 +21,7 @@ _OTHER_WORDS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("dump-log", "segments", "log"), "dump"),
     }
 )
-"""What people type for a command, from other tools or by habit."""
+"""Names of commands in other tools, or common guesses, with kprod's name."""
 
 
 def hint(typed: str, commands: Collection[str]) -> str:
@@ -50,11 +50,11 @@ class HintingGroup(click.Group):
         """Find the command that was typed; say which one was meant if there is none.
 
         Args:
-            ctx: Of the group.
+            ctx: Context of the group.
             args: The command's name, and its arguments.
 
         Returns:
-            As click has it.
+            The result of click's method.
 
         Raises:
             UsageError: There is no such command.

@@ -20,7 +20,7 @@ _ESCAPED = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class LineFormat(NamedTuple):
-    """How lines are split into key and value.
+    """Rules for splitting lines into key and value.
 
     Attributes:
         key: The key for lines without one.

@@ -80,7 +80,7 @@ class PerfOptions(TypedDict):
 @click.option(
     "--topic", "-t", required=True, help="Where records go.", shell_complete=complete_topic
 )
-@click.option("--partitions", type=click.IntRange(1), help="Make the topic first, with so many.")
+@click.option("--partitions", type=click.IntRange(1), help="Create the topic first, with this number of partitions.")
 @click.option("--num-records", type=click.IntRange(1), required=True, help="How many, in all.")
 @click.option(
     "--throughput",
@@ -105,7 +105,7 @@ class PerfOptions(TypedDict):
     show_default=True,
     help="Draw from the file, or replay it.",
 )
-@click.option("--warmup-records", type=click.IntRange(0), default=0, help="Do not count so many.")
+@click.option("--warmup-records", type=click.IntRange(0), default=0, help="Number of first records that are not counted.")
 @click.option(
     "--reporting-interval",
     type=click.IntRange(100),
@@ -129,8 +129,8 @@ class PerfOptions(TypedDict):
     show_default=True,
     help="Repeat it to compare several, one after the other.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1, help="So many times, in turn.")
-@click.option("--sample", type=click.IntRange(1), help="Measure one latency of so many records.")
+@click.option("--rounds", type=click.IntRange(1), default=1, help="Number of rounds; the clients run in turn.")
+@click.option("--sample", type=click.IntRange(1), help="Measure the latency of every n-th record.")
 @click.option(
     "--latencies",
     type=click.Path(dir_okay=False, writable=True),
@@ -147,7 +147,7 @@ def perf(**options: Unpack[PerfOptions]) -> int:
     """Send records at full speed or at a given rate, and measure throughput and latency.
 
     Options and lines are those of kafka-producer-perf-test. The exit code is 1 when a record was
-    not delivered, 130 after Ctrl-C, which waits up to 10 s for records under way.
+    not delivered, 130 after Ctrl-C, which waits up to 10 s for records in flight.
     \f
 
     Returns:
@@ -181,13 +181,13 @@ def perf(**options: Unpack[PerfOptions]) -> int:
 
 
 class Load(NamedTuple):
-    """What every round is made of.
+    """The input of every round.
 
     Attributes:
         options: As typed.
-        settings: Of the clients, as written.
-        config: How kprod connects.
-        payloads: Where values come from.
+        settings: The clients' settings, as written.
+        config: Settings for kprod's own connections.
+        payloads: Source of the values.
     """
 
     options: PerfOptions
@@ -268,7 +268,7 @@ def _payloads_of(options: PerfOptions) -> PayloadPlan:
 
 
 def _own_settings(settings: Mapping[str, object], clients: Sequence[str]) -> Mapping[str, object]:
-    """What kprod itself is given, which also asks for end offsets when another client sends."""
+    """Return the settings for kprod's own connections, which read end offsets for any client."""
     if "kprod" in clients:
         return settings
     return {name: value for name, value in settings.items() if name.startswith(_CONNECTING)}
@@ -304,7 +304,7 @@ def _stopping(running: PerfRound) -> Generator[list[int]]:
         if interrupted:
             raise KeyboardInterrupt
         interrupted.append(signal_number)
-        click.echo("interrupted: up to 10 s for records under way, Ctrl-C gives up", err=True)
+        click.echo("interrupted: up to 10 s for records in flight, Ctrl-C gives up", err=True)
         running.stop()
 
     before = signal.signal(signal.SIGINT, on_interrupt)
@@ -315,7 +315,7 @@ def _stopping(running: PerfRound) -> Generator[list[int]]:
 
 
 def _live() -> Callable[[Interval], None]:
-    """Show the interval under way on one line of a terminal, again and again."""
+    """Show the current interval on one line of a terminal, updating it."""
     if not sys.stderr.isatty():
         return lambda _: None
 
@@ -342,10 +342,10 @@ def dotted(settings: Mapping[str, object]) -> dict[str, object]:
     """Write settings as other clients have them.
 
     Args:
-        settings: By names of any spelling.
+        settings: Settings by name, in any spelling.
 
     Returns:
-        By dotted names.
+        Settings by dotted name.
     """
     return {name.replace("_", "."): value for name, value in settings.items()}
 
@@ -357,7 +357,7 @@ def _shares(total: int, count: int) -> list[int]:
 
 
 def _asked(options: PerfOptions) -> Iterator[tuple[str, object]]:
-    """What a report says of the load; no settings, since one may be a password."""
+    """Yield the report's description of the load; no settings, since one may be a password."""
     passed = {"setting", "config", "report"}
     if options["payload_file"] is None:
         passed |= {"payload_delimiter", "payload_order"}
@@ -369,7 +369,7 @@ def _asked(options: PerfOptions) -> Iterator[tuple[str, object]]:
 
 
 def _report_writer(load: Load) -> ReportWriter | None:
-    """What writes the report; found before the load, since a package may be missing."""
+    """Return the report's writer; created before the load, since a package may be missing."""
     path = load.options["report"]
     if path is None:
         return None

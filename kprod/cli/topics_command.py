@@ -175,7 +175,7 @@ def alter_command(
     removed: Sequence[str],
     **options: Any,  # noqa: ANN401 - click's
 ) -> None:
-    """Give a topic more partitions, or change its settings.
+    """Add partitions to a topic, or change its settings.
 
     More partitions send keys to others than before: records of one key are then in two of them.
     \f

@@ -36,7 +36,7 @@ class AwaitedVersion:
             topic: The topic waited for, if one was.
 
         Returns:
-            What there is to say.
+            A short explanation.
         """
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class AwaitedVersion:
         Raises:
             MetadataTimeout: No response in time.
             ClosedError: The client was closed.
-            KprodError: What `fail_waiters` was given.
+            KprodError: The error passed to `fail_waiters`.
         """
         remaining_ms = timeout_ms
         waiter = make_lock()

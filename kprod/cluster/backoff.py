@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, capped, with jitter.
+"""Calculates the wait before another attempt: exponential, capped, with jitter.
 
 A wait is drawn once per failure and kept as a deadline by the caller. Drawing it again at each
 check would shorten it on average and could not be put on a timer.
@@ -29,7 +29,7 @@ class ExponentialBackoff(NamedTuple):
         """Draw a wait.
 
         Args:
-            failures: How often it failed before; 0 gives the first wait.
+            failures: Number of earlier failures; 0 gives the first wait.
             rng: Random numbers for jitter.
 
         Returns:

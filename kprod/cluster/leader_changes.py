@@ -32,7 +32,7 @@ def leader_changes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[Lead
         after: The newer.
 
     Returns:
-        Of the topics and partitions that are in both; by topic, then by nodes.
+        The changes of topics and partitions in both snapshots, ordered by topic, then by nodes.
     """
     changes: list[LeaderChange] = []
     for name in after.topics_changed_since(before):

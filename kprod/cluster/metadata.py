@@ -193,7 +193,7 @@ class Metadata(AwaitedVersion):
         self._settle_instants()
 
     def update_due_in_ms(self, now_ms: int) -> int:
-        """When the next question may go out.
+        """Return when the next request may be sent.
 
         Args:
             now_ms: Monotonic time.

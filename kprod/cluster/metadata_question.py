@@ -85,7 +85,7 @@ class MergedAnswer(NamedTuple):
             topics: The topics to choose from.
 
         Yields:
-            Those unknown for now, and those with a partition without leader.
+            Unknown topics, and topics with a leaderless partition.
         """
         for name in topics:
             topic = self.snapshot.topics.get(name)

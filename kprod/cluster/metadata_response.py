@@ -51,7 +51,7 @@ _MISSING_PARTITION: Mapping[str, Any] = MappingProxyType(
 
 
 class MetadataResponse(NamedTuple):
-    """What one response said.
+    """The decoded fields of one response.
 
     Attributes:
         nodes: Brokers, by id: the leaders of topics, the controller, some others.

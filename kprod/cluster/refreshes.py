@@ -37,7 +37,7 @@ class Refreshes:
         self.unserved: dict[str, int] = {}
 
     def post(self, topic: str) -> int:
-        """Ask for a response about a topic.
+        """Request metadata of a topic.
 
         Args:
             topic: The topic's name.
@@ -78,7 +78,7 @@ class Refreshes:
         """Record that a request for all topics of `unserved` is sent.
 
         Returns:
-            What it serves, for `finish` or `put_back`.
+            Numbers of the served requests by topic, for `finish` or `put_back`.
         """
         served, self.unserved = self.unserved, {}
         return served

@@ -82,7 +82,7 @@ class TopicSnapshot(NamedTuple):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions, those without a leader included."""
+        """Number of partitions, including those without a leader."""
         return len(self.leader_ids)
 
     def partition(self, partition: int) -> PartitionSnapshot:
@@ -192,7 +192,7 @@ class ClusterSnapshot(NamedTuple):
     is_bootstrap: bool = False
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None when the topic is unknown.
+        """Return a topic's number of partitions; None if the topic is unknown.
 
         Args:
             topic: The topic's name.

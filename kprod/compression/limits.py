@@ -27,7 +27,7 @@ RATIO_FREE_BYTES = 4 * 1024 * 1024
 
 
 def allowed_bytes(input_bytes: int, limit_bytes: int) -> int:
-    """How large the output of a block may be.
+    """Maximum size of a block's output.
 
     Args:
         input_bytes: Size of the whole compressed block; ≥ 0.
@@ -70,14 +70,14 @@ class BoundedOutput:
 
     @property
     def remaining_bytes(self) -> int:
-        """How many bytes may still be added."""
+        """Number of bytes that may still be added."""
         return self.allowed_bytes - self._total_bytes
 
     def require(self, declared_bytes: int) -> None:
         """Refuse a declared length before anything is done about it.
 
         Args:
-            declared_bytes: What a header inside the block promises for the next piece.
+            declared_bytes: Size of the next piece according to a header in the block.
 
         Raises:
             CorruptRecord: The piece would pass the bound.

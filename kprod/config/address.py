@@ -1,4 +1,4 @@
-"""Where to connect first: `host:port` texts into checked addresses.
+"""Converts the `host:port` texts of `bootstrap_servers` into checked addresses.
 
 No name is resolved here; that takes time and belongs to the network.
 
@@ -84,7 +84,7 @@ def bootstrap_addresses(value: object) -> tuple[Address, ...]:
         value: The value, as there.
 
     Returns:
-        As there.
+        The addresses.
 
     Raises:
         ConfigError: A value is invalid; the text names the setting.

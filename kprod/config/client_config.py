@@ -86,8 +86,8 @@ class ClientConfig(Table):
             "metadata.recovery.strategy",
             Choice(choices=("rebootstrap", "none")),
             Group.CLUSTER,
-            "When no known broker can be used: begin again from `bootstrap_servers`, "
-            "or keep trying the known ones.",
+            "Action when no known broker can be used: `rebootstrap` starts again from "
+            "`bootstrap_servers`; `none` keeps trying the known ones.",
         ),
     )
     metadata_recovery_rebootstrap_trigger_ms: int = field(

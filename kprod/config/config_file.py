@@ -46,8 +46,8 @@ def with_overrides(
     """Let some settings override others, whether their names have dots or underscores.
 
     Args:
-        settings: Such as a file's.
-        overrides: Such as those of a command line.
+        settings: The settings to change, such as a file's.
+        overrides: Settings that win, such as those of a command line.
 
     Returns:
         All of the second, and those of the first that the second does not name.

@@ -35,9 +35,9 @@ class ConsumerConfig(ClientConfig):
             "auto.offset.reset",
             ResetPolicyKind(),
             Group.READING,
-            "Where to begin in a partition without a position, or when its position is no longer in"
-            " the log: at the first record, behind the last, at the first one stamped within a"
-            " duration before now; `none` raises `NoOffset`.",
+            "Starting position in a partition without a position, or whose position is no longer in"
+            " the log: the first record, the end of the log, or the first record with a timestamp"
+            " within a duration before now; `none` raises `NoOffset`.",
         ),
     )
     isolation_level: str = field(
@@ -115,8 +115,8 @@ class ConsumerConfig(ClientConfig):
             None,
             Choice(choices=("bytes", "memoryview")),
             Group.READING,
-            "What keys and values are: `memoryview` copies nothing, and each record keeps the whole"
-            " block that it was read from, outside of `fetch_buffer_memory`.",
+            "Type of keys and values: `memoryview` copies nothing, but each record keeps the whole"
+            " block that it was read from, which does not count in `fetch_buffer_memory`.",
         ),
     )
     interceptors: tuple[ConsumerInterceptor, ...] = field(
@@ -200,8 +200,8 @@ class ConsumerConfig(ClientConfig):
             "client.rack",
             ClientId(),
             Group.FETCHING,
-            "Where this client runs, in the words of the brokers' `broker.rack`: replicas there"
-            " are read from, if the brokers' `replica.selector.class` says so.",
+            "Rack of this client, as in the brokers' `broker.rack`: it reads from replicas in that"
+            " rack, if the brokers' `replica.selector.class` supports it.",
         ),
     )
     allow_auto_create_topics: bool = field(

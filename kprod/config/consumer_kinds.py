@@ -1,4 +1,4 @@
-"""What a setting of a consumer may be; as `kinds`, of which these are the more particular.
+"""Types of the consumer's settings; in addition to those in `kinds`.
 
 Thread-safety: immutable.
 Source: KIP-1106 for `by_duration`; java.time.Duration.parse for the form of a duration.
@@ -19,11 +19,11 @@ _BY_DURATION = "by_duration:"
 
 
 class ResetPolicy(NamedTuple):
-    """Where to begin in a partition that has no valid position.
+    """The starting position in a partition that has no valid position.
 
     Attributes:
         name: "earliest", "latest", "none" or "by_duration".
-        duration_ms: How far back from now, at least 0; only of "by_duration".
+        duration_ms: Distance from now, at least 0; only with "by_duration".
     """
 
     name: str

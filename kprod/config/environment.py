@@ -36,7 +36,7 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, object]
     """Read the settings in an environment.
 
     Args:
-        environment: Such as `os.environ`.
+        environment: Variables by name, such as `os.environ`.
 
     Returns:
         Values by name.
@@ -67,8 +67,7 @@ def settings_for(table: type[ClientConfig], settings: Mapping[str, object]) -> d
     """Leave out what only other kinds of clients have: one file serves every command.
 
     Args:
-        table: Of the client that the settings are for; `ClientConfig` for one that neither sends
-            nor reads.
+        table: Settings table of the client; `ClientConfig` for one that neither sends nor reads.
         settings: Values by name, in any spelling.
 
     Returns:

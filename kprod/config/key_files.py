@@ -59,7 +59,7 @@ def pem_fault(content: bytes) -> str | None:
         content: The bytes; they are never shown.
 
     Returns:
-        What it looks like, as the rest of a sentence; None if it is PEM text.
+        A description of the file's content that completes a sentence; None for PEM text.
     """
     if b"-----BEGIN " in content:
         with contextlib.suppress(UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What a setting's value may be: one class per kind, each able to convert and to describe itself.
+"""Types of settings: each class converts a value, and describes itself.
 
 Kafka's properties are texts, so a number may be given as "5" and a flag as "true". Texts are never
 resolved: no import by name, no environment, no file (`${file:…}` is kept as it is).
@@ -119,7 +119,7 @@ class Choice(NamedTuple):
 
 
 class AcksKind:
-    """How many replicas must have a batch: all (−1), 1 or 0."""
+    """Number of replicas that must have a batch: all (−1), 1 or 0."""
 
     __slots__ = ()
 

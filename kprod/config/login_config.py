@@ -35,7 +35,7 @@ class LoginConfig(Table):
             "sasl.mechanism",
             UpperChoice(choices=MECHANISMS),
             Group.SECURITY,
-            "How to log in; it must be one that the listener has.",
+            "SASL mechanism of the login; the listener must support it.",
             also=("sasl.mechanisms",),
         ),
     )
@@ -95,8 +95,8 @@ class LoginConfig(Table):
             "sasl.oauthbearer.token.endpoint.url",
             HttpsUrl(),
             Group.SECURITY,
-            "Where an OIDC server gives tokens for the client's id and secret. It is asked over "
-            "TLS, directly, and its redirects are not followed.",
+            "Token endpoint of an OIDC server, which gets the client's id and secret. Requests use "
+            "TLS and no proxy, and redirects are not followed.",
         ),
     )
     sasl_oauthbearer_client_id: str | None = field(
@@ -125,7 +125,7 @@ class LoginConfig(Table):
             "sasl.oauthbearer.scope",
             PlainText("names with spaces between"),
             Group.SECURITY,
-            "What the token is to be good for.",
+            "Scope of the requested token.",
         ),
     )
     sasl_oauthbearer_extensions: "Mapping[str, str] | None" = field(

@@ -1,4 +1,4 @@
-"""What a setting of a login may be; as `kinds`, of which these are the more particular.
+"""Types of the login settings; in addition to those in `kinds`.
 
 Thread-safety: immutable.
 Source: librdkafka's CONFIGURATION.md (2.16) for extensions as a text.
@@ -31,7 +31,7 @@ class PasswordKind:
 
 
 class TokenProviderObject:
-    """What gives tokens."""
+    """An object that provides tokens."""
 
     __slots__ = ()
 

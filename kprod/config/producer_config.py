@@ -173,7 +173,7 @@ class ProducerConfig(ClientConfig):
     compression_type: Codec = field(
         default=Codec.NONE,
         metadata=row(
-            "compression.type", CodecKind(), Group.COMPRESSION, "How batches are compressed."
+            "compression.type", CodecKind(), Group.COMPRESSION, "Codec that compresses batches."
         ),
     )
     compression_gzip_level: int = _level(
@@ -254,8 +254,8 @@ class ProducerConfig(ClientConfig):
             "client.rack",
             ClientId(),
             Group.PARTITIONING,
-            "Where this client runs, in the words of the brokers' `broker.rack`. "
-            "`partitioner_rack_aware` needs it.",
+            "Rack of this client, as in the brokers' `broker.rack`; required by "
+            "`partitioner_rack_aware`.",
         ),
     )
     key_serializer: Serializer | None = field(
@@ -283,7 +283,7 @@ class ProducerConfig(ClientConfig):
             "interceptor.classes",
             InterceptorList(),
             Group.PARTITIONING,
-            "Objects that see every record on its way in and every outcome on its way out.",
+            "Objects that receive every record before it is sent, and every outcome.",
         ),
     )
 

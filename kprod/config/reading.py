@@ -53,7 +53,7 @@ def read_settings(
     Args:
         table: Its fields carry a `Setting`.
         settings: Names in any spelling, and values as written.
-        advice: What to do about a name that the table lacks; None where it has nothing to say.
+        advice: Returns advice about an unknown name; None if there is none.
 
     Returns:
         Converted values by field name, only of the given settings.

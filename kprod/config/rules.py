@@ -1,4 +1,4 @@
-"""What settings owe each other.
+"""Rules between settings.
 
 One principle: the application's settings are never changed silently. Two settings of the
 application that contradict each other are an error; a default that contradicts a setting is

@@ -51,8 +51,8 @@ class SecurityConfig(LoginConfig):
             "security.protocol",
             UpperChoice(choices=PROTOCOLS),
             Group.SECURITY,
-            "How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login "
-            "(`SASL_…`) or without. It must be the listener's.",
+            "Protocol of the listener: with TLS (`SSL`, `SASL_SSL`) or without, and with a login "
+            "(`SASL_…`) or without.",
         ),
     )
     ssl_context: "SSLContext | None" = field(
@@ -132,7 +132,7 @@ class SecurityConfig(LoginConfig):
             "ssl.key.password",
             SecretText(),
             Group.SECURITY,
-            "What the client's key is encrypted with.",
+            "Password of the client's encrypted private key.",
             also=("ssl.keystore.password",),
         ),
     )

@@ -1,4 +1,4 @@
-"""What a setting of security may be; as `kinds`, of which these are the more particular.
+"""Types of the security settings; in addition to those in `kinds`.
 
 Thread-safety: immutable.
 Source: Kafka's SslConfigs (clients 4.3.1); librdkafka's CONFIGURATION.md (2.16).
@@ -33,7 +33,7 @@ class PlainText(NamedTuple):
     """A text, such as a path.
 
     Attributes:
-        text: What it is, for the configuration page.
+        text: Description for the configuration page.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""What settings of security owe each other; two wishes that contradict each other are an error.
+"""Rules between security settings; two that contradict each other are an error.
 
 Thread-safety: pure functions.
 Source: Kafka's DefaultSslEngineFactory (clients 4.3.1) for what belongs together.

@@ -28,9 +28,9 @@ class Setting(NamedTuple):
 
     Attributes:
         kafka_name: Kafka's dotted name; None for a setting that Kafka lacks.
-        kind: What the value may be.
+        kind: Type and range of the value.
         group: The chapter it is described in.
-        text: What it means, as sentences.
+        text: Description of the setting in sentences.
         unit: `ms` or `bytes`; empty where there is none.
         also: Further names that are accepted: of settings that people paste from a vendor's page.
     """

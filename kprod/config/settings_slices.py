@@ -16,7 +16,7 @@ from kprod.model import CODECS, Acks, Codec
 
 
 class AccumulatorSettings(NamedTuple):
-    """How records become batches, and how much memory they may hold."""
+    """Settings of batches and of the memory for them."""
 
     batch_size: int
     linger_ms: int
@@ -28,7 +28,7 @@ class AccumulatorSettings(NamedTuple):
 
 
 class CompressionSettings(NamedTuple):
-    """Which codec, and each codec's level."""
+    """Settings of the codec, with each codec's level."""
 
     compression_type: Codec
     compression_gzip_level: int
@@ -43,7 +43,7 @@ class CompressionSettings(NamedTuple):
 
 
 class SenderSettings(NamedTuple):
-    """How batches are sent, acknowledged and tried again."""
+    """Settings of requests: sending, acknowledgement, retries."""
 
     acks: Acks
     enable_idempotence: bool
@@ -57,7 +57,7 @@ class SenderSettings(NamedTuple):
 
 
 class PartitionerSettings(NamedTuple):
-    """How a record that names no partition gets one."""
+    """Settings that choose a partition for records without one."""
 
     partitioner: Partitioner | str | None
     partitioner_ignore_keys: bool
@@ -98,7 +98,7 @@ class MetadataSettings(NamedTuple):
 
 
 class FetchSettings(NamedTuple):
-    """How records are fetched, and how much memory they may wait in."""
+    """Settings of fetches, and of the memory for fetched records."""
 
     isolation_level: str
     fetch_buffer_memory: int

@@ -21,7 +21,7 @@ class Field(NamedTuple):
 
     Attributes:
         default: Its value where none is given; `MISSING` if one must be.
-        setting: What an application may write; None for what no application does.
+        setting: The setting that an application may pass; None for an attribute that is no setting.
     """
 
     default: Any
@@ -76,7 +76,7 @@ class Table:  # noqa: PLW1641 - some values are lists of the application
         """Return a copy with other values.
 
         Args:
-            values: By the names of settings.
+            values: Values by setting name.
 
         Raises:
             TypeError: There is no such setting.

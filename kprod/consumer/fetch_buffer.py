@@ -94,7 +94,7 @@ class FetchedStep:
     Attributes:
         partition: The partition.
         number: Number of the start that it belongs to.
-        run: Called in the polling thread; may raise.
+        run: Function that the polling thread calls; may raise.
     """
 
     __slots__ = ("number", "partition", "run")
@@ -165,7 +165,7 @@ class FetchBuffer:
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes may be requested; requests in flight are not subtracted."""
+        """Number of bytes that may be requested; requests in flight are not subtracted."""
         return self.capacity_bytes - self.held_bytes - self.decoding_bytes
 
     # Methods of the polling thread.

@@ -42,7 +42,7 @@ def fetch_bounds(settings: FetchSettings, partition_count: int) -> Bounds:
     """Return the bounds of a response, its records excluded.
 
     Args:
-        settings: Has the isolation level.
+        settings: Settings with the isolation level.
         partition_count: Number of partitions in the request.
 
     Returns:

@@ -71,7 +71,8 @@ class FetchSession:
     """The partitions fetched from one broker.
 
     Attributes:
-        wanted: By topic and partition, in the order in which the broker should serve them.
+        wanted: Wanted partitions by topic and partition, in the order in which the broker should
+            serve them.
     """
 
     __slots__ = ("_changed", "_epoch", "_known", "_session_id", "wanted")

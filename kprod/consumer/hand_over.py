@@ -40,7 +40,7 @@ class HandOver:
 
         Args:
             buffer: Provides the fetched blocks.
-            terms: How to decode records.
+            terms: Rules for decoding records.
             on_freed: Called with each partition that may be fetched again.
         """
         self._buffer = buffer

@@ -47,7 +47,7 @@ class Chunk:
 
     @property
     def left_count(self) -> int:
-        """How many of `records` were not returned yet."""
+        """Number of `records` that were not returned yet."""
         if self.in_hand is None:
             return len(self.records)
         for index, record in enumerate(self.records):

@@ -81,7 +81,7 @@ class Mailbox:
 
         Args:
             is_ready: The condition.
-            clock: The clock.
+            clock: Clock of the waits.
             until_ms: Deadline, monotonic; None for none.
         """
         waiter = make_lock()

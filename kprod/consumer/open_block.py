@@ -13,7 +13,7 @@ from kprod.record.blocks import RecordBlock
 
 
 class DecodingTerms(NamedTuple):
-    """How records are decoded.
+    """Rules for decoding records.
 
     Attributes:
         reads_committed: Whether records of aborted transactions are skipped.
@@ -55,7 +55,7 @@ class OpenBlock:
 
         Args:
             fetched: A block of which nothing was returned.
-            terms: How to decode.
+            terms: Rules for decoding records.
         """
         self.fetched: FetchedBlock = fetched
         self.next_offset: int = fetched.offset
@@ -140,7 +140,7 @@ class OpenBlock:
         self.next_offset = self.decoder.next_offset
 
     def give_back(self, records: list[Any], next_offset: int) -> None:
-        """Give back the last records of the most recent `take`.
+        """Return the last records of the most recent `take` to the block.
 
         Args:
             records: The records to give back, as `take` returned them.
@@ -170,7 +170,8 @@ class OpenBlock:
         """Go back to the last confirmed position.
 
         Args:
-            place: That position; None, or a position of another start, goes to the beginning.
+            place: The position to go to; None, or a position of another start, goes to the
+                beginning.
         """
         if place is not None and place.number == self.fetched.number:
             self.next_offset = max(self.fetched.offset, place.offset)

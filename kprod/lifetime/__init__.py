@@ -1,3 +1,3 @@
-"""What any client with a thread needs for its life: the thread, forks, the interpreter's end."""
+"""The lifetime of a client with a thread: the thread itself, forks, the interpreter's exit."""
 
 __all__ = ()

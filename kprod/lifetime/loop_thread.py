@@ -43,11 +43,11 @@ class LoopThread:
         """Create it without a thread.
 
         Args:
-            owner: What takes turns, for texts: "sender" or "consumer".
+            owner: Name of the thread's owner, for texts: "sender" or "consumer".
             run_once: Runs one turn; gets the time in monotonic milliseconds.
             clock: Clock for the turns' times.
             on_death: Called with the reason when no further turn is possible.
-            last_steps: Taken in order when the loop has ended.
+            last_steps: Functions that run in this order after the loop.
             settles: Whether this thread settles a result, which it must never wait for; None if it
                 settles none.
         """
@@ -109,7 +109,7 @@ class LoopThread:
         """Wait until the last steps are taken.
 
         Args:
-            timeout_s: Seconds; negative waits as long as it takes.
+            timeout_s: Seconds; negative waits without limit.
 
         Returns:
             False if the timeout expired.

@@ -1,4 +1,4 @@
-"""What happens to open producers and consumers when their process forks or ends.
+"""Handles open producers and consumers when their process forks or exits.
 
 A fork copies neither threads nor the right to use the parent's connections; so the child's copy
 rejects calls instead of filling a buffer that nobody sends, and its futures fail instead of never

@@ -1,3 +1,3 @@
-"""What a producer counts of itself, under the names that Kafka's own producer gives."""
+"""Metrics of producers, under the names of Kafka's own producer."""
 
 __all__ = ()

@@ -37,7 +37,7 @@ class Family(NamedTuple):
     Attributes:
         group: The kind of group.
         name: Kafka's.
-        kind: How the values behave.
+        kind: Type of the metric, such as a counter.
         unit: The unit as text.
         meaning: One sentence.
     """

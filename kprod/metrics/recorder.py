@@ -79,7 +79,7 @@ class MetricsRecorder(Counting):
 
         Args:
             now_ms: Monotonic time.
-            gauges: What others know: values by name, for the producer's group.
+            gauges: Gauges of other parts: values by name, for the producer's group.
 
         Returns:
             Everything by group. An average or maximum of nothing is NaN.

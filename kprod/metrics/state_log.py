@@ -61,7 +61,7 @@ class Event(enum.Enum):
     THROTTLED = (
         "throttled beyond reason",
         logging.WARNING,
-        "A broker asked for a longer silence than is kept.",
+        "A broker asked for a longer throttle time than the client accepts.",
     )
     REBOOTSTRAPPED = (
         "asking bootstrap_servers again",

@@ -31,7 +31,7 @@ class Group(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a metric behaves."""
+    """Type of a metric: how its value changes."""
 
     TOTAL = "total"
     """Grows from the start of the producer to its end."""
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     Attributes:
         name: Kafka's.
-        kind: How it behaves.
+        kind: Type of the metric.
         unit: Unit of the value, as text; for a rate, per second.
         meaning: One sentence for the documentation.
         formula: Calculates the value from counters and their latest span.
@@ -193,7 +193,7 @@ SENDER_ROWS: tuple[Row, ...] = (
     *_average_and_maximum(
         "produce-throttle-time",
         "ms",
-        "How long a broker asked for silence in a response",
+        "Throttle time in a response",
         ("throttled_ms", "answers"),
     ),
     *_REQUESTS,

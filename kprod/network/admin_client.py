@@ -37,7 +37,7 @@ class Question(NamedTuple):
     """A request for the controller.
 
     Attributes:
-        api_key: The API key.
+        api_key: Key of the request's API.
         body: The request's fields.
         versions: First and last version with these fields.
         is_repeatable: Whether the request is idempotent.

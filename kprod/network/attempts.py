@@ -63,7 +63,7 @@ class ConnectionAttempts:
         )
 
     def wait_ms(self, node: Node, now_ms: int) -> int:
-        """How long until an attempt may begin.
+        """Return how long to wait before an attempt may begin.
 
         Args:
             node: The node to connect to.

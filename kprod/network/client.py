@@ -137,7 +137,7 @@ class NetworkClient:
         """Whether a request may be sent to a node, and no metadata request has priority.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
             now_ms: Monotonic time.
 
         Returns:
@@ -155,7 +155,7 @@ class NetworkClient:
         """Return the connection to a node without requests in flight.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
             now_ms: Monotonic time.
 
         Returns:
@@ -174,7 +174,7 @@ class NetworkClient:
         """Whether a node is connected, not throttled, and below its limit of requests in flight.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
 
         Returns:
             True if `send` would write to its socket.

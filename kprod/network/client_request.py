@@ -64,8 +64,8 @@ class ClientRequest:
     Subclasses are requests with pre-encoded bytes or with their own decoder.
 
     Attributes:
-        node_id: The node.
-        api_key: The API key.
+        node_id: Id of the node to send to.
+        api_key: Key of the request's API.
         on_complete: Called once with the outcome, at the end of a `poll`, in its thread.
         body: The request's fields.
         versions: First and last version that the caller supports; None for all that kprod has.
@@ -110,8 +110,8 @@ class ClientRequest:
 
         Args:
             version: The negotiated version.
-            correlation_id: The correlation id.
-            client_id: The client id.
+            correlation_id: Number that the response repeats.
+            client_id: Client id for the broker's logs and quotas; None for none.
 
         Returns:
             The frame to write.

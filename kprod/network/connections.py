@@ -59,10 +59,10 @@ class Connections:
         return connection
 
     def connect_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until a node may be connected to.
+        """Return how long to wait before a connection to a node may be opened.
 
         Args:
-            node: Any.
+            node: Any node.
             now_ms: Monotonic time.
 
         Returns:
@@ -77,10 +77,10 @@ class Connections:
         return max(wait_ms, state.retry_at_ms - now_ms) if state.is_down else NEVER_MS
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long `ready` will return False, unless an event comes before.
+        """Return for how long `ready` will return False, unless an event comes first.
 
         Args:
-            node: Any.
+            node: Any node.
             now_ms: Monotonic time.
 
         Returns:
@@ -96,7 +96,7 @@ class Connections:
         return 0 if connection.can_send(now_ms) else NEVER_MS
 
     def next_attempt_in_ms(self, now_ms: int) -> int:
-        """How long until any node of the snapshot can be connected to or sent to.
+        """Return how long to wait until any node of the snapshot can be connected to or sent to.
 
         Args:
             now_ms: Monotonic time.
@@ -145,7 +145,7 @@ class Connections:
         """Return the versions and features that a node reported on connection.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
 
         Returns:
             The versions and finalized features; None while not connected.
@@ -157,7 +157,7 @@ class Connections:
         """Return how many requests to a node were sent and are not complete.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
 
         Returns:
             At least 0; the client's own requests count.

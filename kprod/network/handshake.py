@@ -1,4 +1,4 @@
-"""What client and broker tell each other on a new connection before the first request.
+"""The exchange between client and broker on a new connection before the first request.
 
 A handshake is a list of steps. A step makes a request and reads the body of its response; then it
 asks again, or the next step begins. ApiVersions is the first; a login may follow. No socket here:
@@ -32,7 +32,7 @@ class Step(Protocol):
     """One exchange of a handshake."""
 
     api_key: ApiKey
-    """Which request."""
+    """Key of the step's requests."""
 
     def prepare(self, resume: Callable[[], None]) -> Progress:
         """Prepare the next request.
@@ -74,8 +74,8 @@ class ApiVersionsStep(Step):
     """Asks which versions the broker speaks.
 
     Attributes:
-        features: What the broker said; None before.
-        throttle_ms: How long the broker wants no further request.
+        features: Features that the broker reported; None before its response.
+        throttle_ms: Time for which the broker wants no further request.
     """
 
     __slots__ = ("_negotiation", "features", "throttle_ms")
@@ -149,7 +149,7 @@ class Handshake:
         """Make the present step's next request.
 
         Args:
-            node_id: Where to.
+            node_id: Id of the node.
             now_ms: Monotonic time.
 
         Returns:

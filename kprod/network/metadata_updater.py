@@ -26,10 +26,10 @@ _VERSIONS = (METADATA_VERSION_MIN, SUPPORTED[ApiKey.METADATA][1])
 
 
 class RequestCarrier(Protocol):
-    """What the updater needs of the client."""
+    """The methods of the client that the updater calls."""
 
     def can_send(self, node_id: int) -> bool:
-        """Whether a request would go out now."""
+        """Whether a request would be sent now."""
 
     def ready(self, node: Node, now_ms: int) -> bool:
         """Connect if need be."""
@@ -47,7 +47,7 @@ class MetadataCall(ClientRequest):
         """Make a request.
 
         Args:
-            leaders: Of the topics that are known; their addresses are wanted too.
+            leaders: Ids of the nodes that lead known topics; their addresses are decoded, too.
             **fields: As for `ClientRequest`.
         """
         super().__init__(api_key=ApiKey.METADATA, versions=_VERSIONS, **fields)
@@ -89,14 +89,14 @@ class MetadataUpdater:
         Args:
             metadata: Says what to ask and when.
             carrier: The client.
-            connections: Of the client; say which node to ask.
+            connections: The client's connections, which decide which node to ask.
         """
         self._metadata = metadata
         self._carrier = carrier
         self._connections = connections
 
     def maybe_update(self, now_ms: int) -> int:
-        """Ask if a question is due and a node can be asked; else get nearer to that.
+        """Send a request if one is due and a node is ready; otherwise prepare a node.
 
         Args:
             now_ms: Monotonic time.

@@ -1,7 +1,8 @@
-"""How long a broker asks its client to be quiet.
+"""Reads the throttle time of a response, for which the client must send nothing.
 
-Since KIP-219 a broker answers first and then stops reading; a client that sends on is not heard, so
-it had better keep its batches and let them grow. Older versions waited before they answered.
+Since KIP-219 a broker responds first and then stops reading for that time. Requests sent meanwhile
+would only wait, so the client keeps its batches and lets them grow. With older versions, the broker
+waits before it responds.
 
 Thread-safety: pure functions.
 Source: KIP-219; shouldClientThrottle of the request types (clients 4.3.1).
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from kprod.protocol.api import ApiKey
 
-THROTTLE_MS_MAX = 5 * 60 * 1000  # a quota window is seconds; a peer must not silence us for days
+THROTTLE_MS_MAX = 5 * 60 * 1000  # quota windows are seconds; no peer may stop the client for days
 
 FIRST_VERSION: Final[Mapping[ApiKey, int]] = MappingProxyType(
     {
@@ -51,8 +52,8 @@ def requested_throttle_ms(api_key: ApiKey, version: int, body: Mapping[str, Any]
     """Read a response's throttle time, if its version means the client.
 
     Args:
-        api_key: Of the request.
-        version: Of the response.
+        api_key: Key of the request.
+        version: Version of the response.
         body: The decoded response.
 
     Returns:

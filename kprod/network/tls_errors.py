@@ -57,7 +57,7 @@ def handshake_error(error: OSError, peer: TlsPeer, beginning: bytes) -> Connecti
 
     Args:
         error: The error of `ssl`.
-        peer: The peer.
+        peer: The broker, and the security settings of the connection.
         beginning: The first bytes that the peer sent; empty for none.
 
     Returns:
@@ -86,7 +86,7 @@ def session_error(error: OSError, peer: TlsPeer) -> ConnectionFailed:
 
     Args:
         error: The error of `ssl`.
-        peer: The peer.
+        peer: The broker, and the security settings of the connection.
 
     Returns:
         `TlsFailed` if the broker rejected the client's certificate, which it does after the

@@ -31,7 +31,7 @@ from kprod.producer.producer import Producer
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
 STOPPED_FLUSH_S = 10.0
-"""How long a run that was stopped waits for records under way."""
+"""Time that a stopped run waits for records in flight."""
 
 POLL_EVERY = 1_000
 POLL_S = 0.001
@@ -40,7 +40,7 @@ _SETTLE_S = 180.0  # past every client's delivery timeout
 
 
 class Target(NamedTuple):
-    """Where a loop sends to.
+    """Topic and client settings of a loop.
 
     Attributes:
         topic: The topic's name.
@@ -333,7 +333,7 @@ def underscored(settings: Mapping[str, object]) -> dict[str, object]:
         settings: Settings by dotted names; texts if they come from a command line or a file.
 
     Returns:
-        By names with underscores; texts that are numbers or truth values as such.
+        Values by name with underscores; texts that are numbers or truth values are converted.
     """
     return {name.replace(".", "_"): _as_value(value) for name, value in settings.items()}
 

@@ -1,4 +1,4 @@
-"""How many records a topic has, as its brokers say.
+"""Counts a topic's records by the end offsets that its brokers report.
 
 Thread-safety: pure functions.
 """

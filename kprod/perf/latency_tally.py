@@ -31,7 +31,7 @@ class LatencyTally:
     """A number of latencies.
 
     Attributes:
-        count: How many.
+        count: Number of latencies.
         sum_ns: Sum of all latencies.
         max_ns: The longest; 0 of none.
     """

@@ -1,4 +1,4 @@
-"""What a reader must know of the machine to judge a benchmark's figures.
+"""Describes the machine, so that a reader can judge a benchmark's figures.
 
 Thread-safety: any thread; nothing is kept.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("kprod", "confluent-kafka", "aiokafka", "kafka-python", "kio", "numpy", "pyarrow")
-"""Whose versions are reported, where they are installed."""
+"""Libraries whose versions are reported, if they are installed."""
 
 
 def machine_facts() -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""When each record is due: at full speed as soon as it can be sent, with a rate at its own instant.
+"""Schedules of records: at full speed, or at a fixed rate.
 
-With a rate the loop is *open*: record n is due n / rate seconds after the begin, whatever became of
-the records before it. A latency counts from that instant. So when a broker stands still and `send`
-with it, the records that were due in the meantime show how long each of them waited. A *closed*
-loop, which counts from the call of `send`, would show one long latency and leave out the others:
-Gil Tene calls it coordinated omission.
+With a rate the loop is *open*: record n is due n / rate seconds after the start, whether earlier
+records are complete or not. Its latency counts from that time. So if a broker stops and `send`
+blocks, the latencies of all records that were due meanwhile include their wait. A *closed* loop,
+which counts from the call of `send`, would show one long latency and omit the others: Gil Tene
+calls it coordinated omission.
 
 Thread-safety: one thread reads; nothing changes after `begin`.
 Source: HdrHistogram's documentation, for coordinated omission.
@@ -20,7 +20,7 @@ BLOCK_COUNT = 10_000
 
 
 class Pace(Protocol):
-    """When records are due; numbers count from 0."""
+    """A schedule of records; their numbers count from 0."""
 
     def begin(self) -> None:
         """Start the clock."""

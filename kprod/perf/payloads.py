@@ -49,7 +49,7 @@ class Payloads:
             count: Number of values, 1 to `BLOCK_COUNT`.
 
         Returns:
-            As many values; not to be changed.
+            That number of values, which must not be changed.
         """
         pool = self._pool
         if pool is None:

@@ -53,7 +53,7 @@ class Reporter:
 
     Args:
         run: The run.
-        workload: How often, and where single latencies are written.
+        workload: The workload of this process, and the file for single latencies.
         say: Called with each report.
     """
 
@@ -72,7 +72,7 @@ class Reporter:
             self._latencies_file = self._stack.enter_context(path.open("w", encoding="ascii"))
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Create a reporter; its thread is not started yet."""
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -108,7 +108,7 @@ def final_report(run: PerfRun) -> dict[str, Any]:
         run: A run whose loop has returned.
 
     Returns:
-        What `PerfRound` reads.
+        The values that `PerfRound` reads.
     """
     figures = run.figures
     return {

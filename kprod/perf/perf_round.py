@@ -33,11 +33,11 @@ class PerfFailed(KprodError):
 
 
 class Interval(NamedTuple):
-    """What happened since the interval before.
+    """The events since the previous interval.
 
     Attributes:
         at_s: Seconds since the processes were started.
-        elapsed_s: How long it was.
+        elapsed_s: Duration of the interval.
         record_count: Records whose delivery was measured, times `Workload.sample_every`.
         value_bytes: Average size of a value so far.
         latencies: Measured in it.
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(slots=True)
 class PerfResult:
-    """What a client has done, all its processes together.
+    """The results of one client, over all its processes.
 
     Attributes:
         client: The client's name.
@@ -81,9 +81,9 @@ class PerfResult:
         sent_bytes: Total size of the values.
         cpu_s: User and system time of all processes in that time.
         peak_bytes: Their largest sizes added up; None where the system does not say.
-        errors: How many records failed, by what the client said.
+        errors: Number of failed records by the client's error text.
         intervals: The intervals, in order.
-        metrics: What the first process's client has counted of itself.
+        metrics: Metrics of the first process's client.
         wire_bytes: Size of the sent record batches, including retries; None if the client does not
             count it.
     """
@@ -152,7 +152,7 @@ class PerfRound:
         """Start the processes, and yield intervals until they end.
 
         Args:
-            every_s: How long an interval is, at least.
+            every_s: Minimum length of an interval.
             live: Called with the current interval, several times in each.
 
         Yields:
@@ -192,13 +192,13 @@ class PerfRound:
             yield interval
 
     def stop(self) -> None:
-        """Ask the processes to send no more; they wait for records under way, within a limit."""
+        """Tell the processes to send no more; they wait for records in flight, within a limit."""
         for child in self._children:
             _write(child, "stop\n")
 
     @property
     def result(self) -> PerfResult:
-        """What the processes have done; whole when `intervals` has ended."""
+        """The results of the processes; complete after `intervals` has ended."""
         return self._result
 
     def _start(self, index: int, workload: Workload) -> None:

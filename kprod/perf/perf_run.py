@@ -44,9 +44,9 @@ class Block(NamedTuple):
 
     Attributes:
         first: Number of the first record, from 0.
-        values: Of the records; none while nothing is due.
-        timed: Which of `values` are measured, by their places.
-        wait_s: Until the next record is due, where nothing is due now.
+        values: Values of the records; none while nothing is due.
+        timed: Indexes of the measured ones among `values`.
+        wait_s: Seconds until the next record is due, if none is due now.
     """
 
     first: int
@@ -57,14 +57,14 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """When a run is over: when all that is asked for has been sent.
+    """The condition that ends a run: everything requested has been sent.
 
     Attributes:
         record_count: None for any number.
         seconds: Least time.
         bytes_min: Least bytes of values.
-        warmup_count: How many of the first records belong to no steady state.
-        sample_every: One record in so many is timed; None for none.
+        warmup_count: Number of first records that do not count as steady state.
+        sample_every: Every record with a multiple of this number is timed; None for none.
     """
 
     record_count: int | None = None
@@ -76,15 +76,15 @@ class Goal:
 
 @dataclass(slots=True)
 class Figures:
-    """What a run has taken.
+    """The figures of a run.
 
     Attributes:
         sent_count: Records handed over.
-        sent_bytes: Of their values.
-        elapsed_ns: From the first record to the last acknowledgement.
+        sent_bytes: Total size of the values.
+        elapsed_ns: Nanoseconds from the first record to the last acknowledgement.
         steady_elapsed_ns: The same from the end of the warm-up.
-        cpu_s: Of the whole process in that time, user and system.
-        errors: How many records failed, by what the client said.
+        cpu_s: CPU time of the whole process in that time, user and system.
+        errors: Number of failed records by the client's error text.
     """
 
     sent_count: int = 0
@@ -104,10 +104,10 @@ class PerfRun:
     """A run.
 
     Args:
-        clock: Of latencies and of the whole time.
-        pace: When records are due.
+        clock: Clock for latencies and for the total time.
+        pace: Schedule of the records.
         payloads: Their values.
-        goal: When it is over.
+        goal: Condition that ends the run.
     """
 
     __slots__ = (
@@ -214,12 +214,12 @@ class PerfRun:
         return note, self._pace.due_ns(number)
 
     def refuse(self, error: object, block: Block, sent_count: int) -> None:
-        """Take in that a client took no more of a block, and end the run.
+        """Record that a client rejected the rest of a block, and end the run.
 
         Args:
-            error: What the client said; the record that it did not take counts as failed.
+            error: The client's error; the record that it did not accept counts as failed.
             block: The latest of `blocks`.
-            sent_count: How many of its records were taken.
+            sent_count: Number of the block's records that were accepted.
         """
         self.fail(error)
         unsent = block.values[sent_count + 1 :]
@@ -231,8 +231,8 @@ class PerfRun:
         """Count records that failed.
 
         Args:
-            error: What the client says of it.
-            record_count: How many.
+            error: The client's error.
+            record_count: Number of records that failed.
         """
         text = (
             f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)

@@ -1,4 +1,4 @@
-"""What one process is to send: a value that travels to it as JSON.
+"""The workload of one process, which is passed to it as JSON.
 
 Thread-safety: immutable values.
 """
@@ -12,12 +12,12 @@ CLIENTS = ("kprod", "confluent-kafka", "aiokafka", "kafka-python")
 SAMPLES_MAX = 500_000
 SAMPLES_MIN = 10_000
 SPARSE = 1_000
-"""At full speed one latency of so many is measured: measuring takes more time than sending."""
+"""At full speed only every n-th latency is measured: measuring takes more time than sending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadPlan:
-    """Where values come from; exactly one of the three is given.
+    """The source of values; exactly one of the three is set.
 
     Attributes:
         record_size: Bytes of values that are made up of random capitals.
@@ -25,7 +25,7 @@ class PayloadPlan:
         is_monotonic: Values are the records' numbers, as text.
         delimiter: Between the values of the file; each character is the byte of its number.
         is_in_order: The file is replayed from its begin, again and again, and not drawn from.
-        seed: Of whatever is drawn.
+        seed: Seed of all random choices.
     """
 
     record_size: int | None = None
@@ -38,19 +38,19 @@ class PayloadPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What one process sends.
+    """The workload of one process.
 
     Attributes:
         client: One of `CLIENTS`.
         topic: The topic to send to.
         settings: The client's, among them the addresses, by dotted names.
-        payloads: Where values come from.
-        record_count: How many records, at least 1.
+        payloads: Source of the values.
+        record_count: Number of records, at least 1.
         rate: Records per second, evenly spaced; None sends as fast as the client takes them.
-        warmup_count: How many of the first records do not count in a steady state.
-        sample_every: One record in so many has its latency measured.
-        report_ms: How often the process says what it has done.
-        latencies_file: Where each measured latency is written, in nanoseconds; None for nowhere.
+        warmup_count: Number of first records that do not count as steady state.
+        sample_every: The latency of every n-th record is measured, with this n.
+        report_ms: Interval between two reports of the process.
+        latencies_file: File that gets each measured latency in nanoseconds; None for none.
     """
 
     client: str
@@ -86,7 +86,7 @@ def sample_every(record_count: int, rate: float | None) -> int:
     """Choose how many latencies are measured.
 
     Args:
-        record_count: Of one process.
+        record_count: Number of records of one process.
         rate: None at full speed.
 
     Returns:

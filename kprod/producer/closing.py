@@ -5,7 +5,7 @@ exception from a signal handler may leave it, and it can be entered again, since
 second stops the sender, which then settles the remaining records.
 
 Invariants.
-    Nothing is given up before the second half, which settles every record. The returned count is
+    No record fails for it before the second half, which settles every record. The returned count is
     taken after the wait.
 
 Thread-safety: any thread. There is no lock: each step may run twice, or in two threads at once.
@@ -39,7 +39,7 @@ _logger = guarded_logger(__name__)
 
 
 class ClosingParts(NamedTuple):
-    """What a producer is made of, as far as its end is concerned."""
+    """The parts of a producer that closing uses."""
 
     clock: SystemClock
     metadata: Metadata
@@ -73,7 +73,7 @@ class Closing:
         Args:
             path: The send path; accepts records until its `closed_error` is set.
             engine: The producer's parts.
-            client_id: For log lines and the thread's name.
+            client_id: Client id for log lines and the thread's name.
             state_log: Logs the start and the end of closing.
             last_steps: Functions that the sender's thread runs after everything is settled.
         """

@@ -46,8 +46,8 @@ def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waite
     """Wait until all futures are done.
 
     Args:
-        futures: Any number.
-        timeout: Seconds in all; None waits as long as it takes.
+        futures: Any number of futures.
+        timeout: Seconds in all; None waits without limit.
 
     Returns:
         Two sets; the second is empty unless the timeout expired.
@@ -73,8 +73,8 @@ def as_completed(
     """Yield futures as they are done.
 
     Args:
-        futures: Any number.
-        timeout: Seconds in all; None waits as long as it takes.
+        futures: Any number of futures.
+        timeout: Seconds in all; None waits without limit.
 
     Yields:
         Each future once.

@@ -38,7 +38,7 @@ NEVER_HASHED_BYTES = 2**31
 
 
 class KeyRule(NamedTuple):
-    """Which keys determine a record's partition, and how.
+    """Rule that maps keys to partitions.
 
     Attributes:
         key_hash: Hash function; the hash modulo the number of partitions is the partition.
@@ -173,7 +173,7 @@ class StickyPartitioner:
         """Record that a node accepts batches.
 
         Args:
-            node_id: Any.
+            node_id: Id of any node.
         """
         if self._held_since_ms:
             self._held_since_ms.pop(node_id, None)

@@ -66,7 +66,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         client: The network client.
         transaction_manager: The producer id and the sequences.
         delivery: Settles batches.
-        sender: The sender.
+        sender: The sender, which does the rest of the work.
         closing: Flushes and closes.
     """
 

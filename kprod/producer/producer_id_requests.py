@@ -91,7 +91,7 @@ class ProducerIdRequests:
         return NEVER_MS
 
     def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
-        """How long until another node may be available for the request."""
+        """Return how long to wait until another node may be available for the request."""
         if node is not None and self._client.connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
             return NEVER_MS  # connecting; an event reports the result
         return max(self._client.connections.next_attempt_in_ms(now_ms), 1)

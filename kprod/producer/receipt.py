@@ -169,7 +169,7 @@ class SendReceipt:
         """Wait until all records are settled; returns the error that `result` would raise, or None.
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: Seconds; None waits without limit.
 
         Returns:
             The error; None if all records were delivered.
@@ -222,8 +222,8 @@ class SendReceipt:
         exceptions are logged.
 
         Args:
-            callback: Takes the receipt.
-            context: To run it in; None, in a loop, is a copy of the present one.
+            callback: A function of the receipt.
+            context: Context for the call; None, in a loop, uses a copy of the current one.
         """
         loop = running_loop()
         call: _ThreadCall | _LoopCall

@@ -79,7 +79,9 @@ class SendSupport(SendHooks):
         interceptors: Interceptors,
         is_on_sender: Callable[[], bool],
     ) -> None:
-        """Take the accumulator's own method: no bytecode runs on a single record's way."""
+        """Keep the parts; `append` is the accumulator's own, so that no bytecode runs for each
+        record.
+        """
         self.config: ProducerConfig = config
         self.clock: Clock = clock
         self.accumulator: RecordAccumulator = accumulator

@@ -205,7 +205,7 @@ class Sender:
         return not self._accumulator.has_undrained
 
     def _wait_ms(self, now_ms: int) -> int:
-        """How long until a ready node's state changes without an event."""
+        """Return how long to wait until a ready node's state changes without an event."""
         ready_nodes = self._accumulator.ready_nodes()
         if not ready_nodes:
             return POLL_MAX_MS

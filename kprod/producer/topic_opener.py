@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Newer(NamedTuple):
-    """What steps wait for: metadata newer than `version`.
+    """The condition that steps wait for: metadata newer than `version`.
 
     When the wait times out, its MetadataTimeout is thrown into them.
     """
@@ -53,14 +53,14 @@ class TopicOpener:
         wake: Callable[[], object],
         max_block_ms: int,
     ) -> None:
-        """Take the metadata to wait for and the queues to open.
+        """Keep the metadata to wait for, and the queues to open.
 
         Args:
-            metadata: Told of topics in use.
+            metadata: Metadata, which learns the topics in use.
             accumulator: Keeps the queues.
             clock: Measures waits.
             wake: Makes the sender ask its question now.
-            max_block_ms: For the errors' texts.
+            max_block_ms: The setting's value, for error texts.
         """
         self._metadata = metadata
         self._accumulator = accumulator
@@ -102,7 +102,7 @@ class TopicOpener:
             Its queues.
 
         Yields:
-            What to wait for.
+            The metadata version to wait for.
 
         Raises:
             ValueError: The name is invalid.
@@ -139,11 +139,11 @@ class TopicOpener:
 
         Args:
             routes: The topic.
-            partition: Not below the known number.
+            partition: A partition number that is not below the known number of partitions.
             timeout_ms: At most 0 does not wait.
 
         Yields:
-            What to wait for.
+            The metadata update to wait for.
 
         Raises:
             UnknownPartition: It is not.

@@ -8,7 +8,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """Which request a frame holds; also those that kprod does not speak."""
+    """Key of a request's API; includes APIs that kprod does not support."""
 
     PRODUCE = 0
     FETCH = 1

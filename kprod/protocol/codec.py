@@ -49,7 +49,7 @@ class MessageCodec:
 
     Attributes:
         name: Kafka's name of the message.
-        version: The version.
+        version: Version of the message.
         flexible: Whether the version has compact lengths and tagged fields.
 
     Thread-safety: any thread.
@@ -95,7 +95,7 @@ class MessageCodec:
 
         Args:
             buffer: The message's bytes, without header or size.
-            bounds: How much it may hold; None for as much as its bytes can.
+            bounds: Limits of the decoded fields; None for no limits beyond the input's size.
 
         Returns:
             All fields that any version has; those that this version lacks with their default.

@@ -27,7 +27,7 @@ class RequestHeader(NamedTuple):
     Attributes:
         api_key: The request's type; any int16.
         api_version: Version of the request; any int16.
-        correlation_id: The correlation id.
+        correlation_id: Number that the response repeats.
         client_id: The client's name for itself; None if it gave none.
     """
 

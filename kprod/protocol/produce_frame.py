@@ -95,7 +95,7 @@ def produce_request(request: ProduceFrame) -> list[Piece]:
     """Write a Produce request's frame.
 
     Args:
-        request: What to say, and the record pieces.
+        request: The request's fields, with the pieces of records.
 
     Returns:
         The pieces of the frame in order, size prefix first; the record pieces are the caller's own.
@@ -126,7 +126,7 @@ def produce_rest(
         topics: At most one entry for each topic.
 
     Returns:
-        As `produce_request`.
+        The request's pieces, as from `produce_request`.
 
     Raises:
         LocalProtocolError: The arguments are invalid, as for `produce_request`.
@@ -160,7 +160,7 @@ def produce_opening(  # noqa: PLR0917 - all that a request says before its topic
         timeout_ms: The same.
 
     Returns:
-        What `produce_rest` begins with.
+        The beginning of the frame, for `produce_rest`.
 
     Raises:
         LocalProtocolError: The version cannot be written, or a value is out of range.

@@ -16,20 +16,20 @@ class AzureTokens:
     __slots__ = ("_credential", "_scope")
 
     def __init__(self, scope: str, credential: Any = None) -> None:  # noqa: ANN401 - Azure's
-        """Know what to ask for.
+        """Set the scope of the tokens.
 
         Args:
-            scope: Such as `https://NAMESPACE.servicebus.windows.net/.default`.
+            scope: The scope, such as `https://NAMESPACE.servicebus.windows.net/.default`.
             credential: A credential of azure-identity; None for its default chain.
         """
         self._scope = scope
         self._credential = credential
 
     def token(self) -> Token:
-        """Ask for a token.
+        """Request a token.
 
         Returns:
-            As Azure gave it.
+            The token that Azure issued.
 
         Raises:
             AuthenticationFailed: The extra is not installed.
@@ -50,7 +50,7 @@ def azure(scope: str, *, credential: Any = None) -> AzureTokens:  # noqa: ANN401
     """Make a provider for Azure Event Hubs.
 
     Args:
-        scope: Such as `https://NAMESPACE.servicebus.windows.net/.default`.
+        scope: The scope, such as `https://NAMESPACE.servicebus.windows.net/.default`.
         credential: A credential of azure-identity; None for its default chain.
 
     Returns:

@@ -33,7 +33,7 @@ class UnsecuredTokens:
         """Create a token.
 
         Returns:
-            Of algorithm `none`, with an empty signature.
+            A token with the algorithm `none` and an empty signature.
         """
         now_s = self.clock.timestamp_ms() / 1_000
         expires_at = now_s + self.lifetime_s

@@ -31,7 +31,7 @@ _NO_LEADER_EPOCH = -1
 
 
 class ControlType(enum.IntEnum):
-    """What a control record says; Kafka has further kinds, which concern no client."""
+    """Type of a control record; Kafka has more types, which do not concern clients."""
 
     ABORT = 0
     COMMIT = 1

@@ -23,7 +23,7 @@ from kprod.record.writer import write_batch
 
 
 class _Kind(NamedTuple):
-    """What records must share to be in one V2 batch."""
+    """The values that records must share to be in one V2 batch."""
 
     codec: Codec
     log_append_time_ms: int | None

@@ -1,4 +1,4 @@
-"""What to say about log entries and records: the fields of kafka-dump-log, under its names.
+"""Describes log entries and records: the fields of kafka-dump-log, under its names.
 
 One mapping has two forms: as text, the line that Kafka's tool prints; as JSON, the same fields with
 exact contents. The text escapes control characters and invalid UTF-8, since records may contain
@@ -139,7 +139,7 @@ def _codec_name(codec: int) -> str:
 
 
 def _common_fields(entry: LogEntry, record: Record) -> Fields:
-    """What records of all formats have."""
+    """Return the fields of records of all formats."""
     fields: Fields = {"offset": record.offset}
     fields |= _timestamp(entry, record.timestamp_ms)
     fields["keySize"] = -1 if record.key is None else len(record.key)
@@ -160,7 +160,7 @@ def _batch_record_fields(batch: RecordBatch, record: Record) -> Fields:
 
 
 def _control_fields(record: Record) -> Fields:
-    """What a control record says, instead of its key and value."""
+    """Return the fields of a control record, instead of its key and value."""
     marker = decode_marker(record)
     if marker is not None:
         return {

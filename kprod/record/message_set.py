@@ -46,7 +46,7 @@ def write_message_set(
         records: Offset, timestamp (ms), key, value each; offsets ascend, gaps stay.
         magic: 0 or 1.
         codec: With one, all records go into a single wrapper message.
-        log_append_time_ms: With V1, what the broker stamps on the records.
+        log_append_time_ms: With V1, the timestamp that the broker sets on the records.
 
     Returns:
         The message set; empty for no records.

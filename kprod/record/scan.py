@@ -38,7 +38,7 @@ class LogScanner:
 
     @property
     def position(self) -> int:
-        """Where the next entry begins, bytes from the start of the log."""
+        """Position of the next entry, in bytes from the start of the log."""
         return self._position
 
     @property
@@ -50,7 +50,7 @@ class LogScanner:
         """Process more bytes of the log.
 
         Args:
-            piece: What follows the piece before; any length.
+            piece: The bytes after the previous piece; any length.
 
         Yields:
             The entries that are whole now. All must be taken before the next piece is fed.

@@ -37,7 +37,7 @@ def write_batch(
     Args:
         records: At least one; each offset is one more than the previous one.
         codec: Any codec.
-        log_append_time_ms: What the broker stamps on the records.
+        log_append_time_ms: Timestamp that the broker sets on the records.
 
     Returns:
         The batch, its base offset that of the first record.

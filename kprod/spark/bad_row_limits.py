@@ -1,4 +1,4 @@
-"""How many rows may be left out before the write is stopped.
+"""Limits how many rows may be left out before the write is stopped.
 
 A task judges its own rows while it runs, and the driver the sum of all tasks before it commits.
 

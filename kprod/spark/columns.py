@@ -1,4 +1,4 @@
-"""Which column of a query is what of a record: the contract of Spark's own Kafka sink, and more.
+"""Maps a query's columns to a record's fields: as Spark's own Kafka sink does, with additions.
 
 Checked once, by Spark's types, before any task runs; tasks then trust the batches they get.
 
@@ -54,7 +54,7 @@ class Columns:
         value: The record's value; None where it is made of `fields`.
         topic: The row's topic; None if an option names the topic.
         timestamp: A point in time, or milliseconds since 1970.
-        fields: What a JSON value is made of, in the query's order.
+        fields: Columns of a JSON value, in the query's order.
 
     Thread-safety: immutable.
     """
@@ -79,7 +79,7 @@ def read_columns(schema: StructType, options: SinkOptions) -> Columns:
         The column of each role.
 
     Raises:
-        ConfigError: A column is missing, has a wrong type, or is there twice.
+        ConfigError: A column is missing, has a wrong type, or occurs twice.
     """
     names = schema.fieldNames()
     if twice := {name for name in names if names.count(name) > 1}:

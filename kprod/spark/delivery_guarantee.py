@@ -1,4 +1,4 @@
-"""How often rows arrive: what a task does with them, and what commit and abort do on the driver.
+"""Delivery guarantees of a write: the work of a task, and of commit and abort on the driver.
 
 One class for each guarantee. At least once is all there is: a task's message says that its rows are
 acknowledged, and commit only reports. A class for exactly once would end `write` with a prepared
@@ -59,7 +59,7 @@ class Delivery(Protocol):
 
 
 class AtLeastOnce:
-    """What a failed attempt has written stays written, and its successor writes it again.
+    """At least once: a failed attempt's records remain, and the next attempt writes them again.
 
     Args:
         options: Options of the write.
@@ -109,7 +109,7 @@ class AtLeastOnce:
             batches: The task's rows.
 
         Returns:
-            Where they are.
+            The task's message for the commit, with the records' positions.
 
         Raises:
             KprodError: Not all rows could be written; the text contains no secret.

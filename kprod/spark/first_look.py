@@ -90,7 +90,7 @@ def can_resolve_here(settings: Mapping[str, str]) -> bool:
 
 
 def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
-    """Ask the brokers for the topics; let them make one where they and the settings allow that.
+    """Request the topics' metadata; brokers may create them if they and the settings allow that.
 
     Args:
         settings: The producer's, resolved.

@@ -1,4 +1,4 @@
-"""What a user wrote after `.option(…)`, checked before Spark starts a single task.
+"""Parses the options that a user passed by `.option(…)`, before Spark starts a task.
 
 Two kinds of options share one namespace, as in Spark's own Kafka sink: the data source's own
 (`OWN_OPTIONS`), and every setting of the producer, with or without `kafka.` before it. A name that
@@ -57,7 +57,7 @@ _UNRESOLVED_ADDRESS = "unresolved.invalid:1"
 
 
 class ValueFormat(enum.Enum):
-    """How a row becomes a record's value."""
+    """Format of a record's value."""
 
     RAW = "raw"
     """The value column, as it is."""
@@ -66,7 +66,7 @@ class ValueFormat(enum.Enum):
 
 
 class RecordErrorMode(enum.Enum):
-    """What happens to a row that can never be a record."""
+    """Action for a row that can never be a record."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -82,12 +82,12 @@ class SinkOptions:
         topic: Topic of all rows; None takes the topic column.
         columns: The column of each role that was named by an option; "" for a role that no column
             has.
-        value_format: How a row becomes a value.
-        on_record_error: What happens to a row that can never be a record.
+        value_format: Format of a record's value.
+        on_record_error: Action for a row that can never be a record.
         dead_letter_topic: Topic of bad rows; None in the other modes.
-        bad_row_limits: How many such rows may be left out.
-        flush_timeout_ms: How long a task waits for its last records; None for as long as
-            `delivery_timeout_ms` lets them live.
+        bad_row_limits: Maximum number of such rows that may be left out.
+        flush_timeout_ms: Maximum wait of a task for its last records; None waits up to
+            `delivery_timeout_ms`.
         checks_cluster: Whether brokers and topics are checked when a query starts.
         report_path: File on the driver's machine that gets a line for each committed write.
         write_id: Names a batch write, so that it is not written twice; None for none.
@@ -194,7 +194,7 @@ def _check_settings(settings: Mapping[str, str]) -> None:
 
 
 def _known_here(settings: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    """What can be judged before references are resolved, which only executors can."""
+    """Yield the settings that can be checked before references are resolved, as executors do."""
     table = setting_table()
     for name, value in settings.items():
         if not is_reference(value):

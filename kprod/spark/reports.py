@@ -33,7 +33,7 @@ def writes(path: str | os.PathLike[str]) -> Iterator[WriteReport]:
     """Read every report of a file, oldest first.
 
     Args:
-        path: What the option `report.path` named.
+        path: Path in the option `report.path`.
 
     Yields:
         One report per committed write; none where there is no file yet.
@@ -52,7 +52,7 @@ class ReportTail:
     """Reads the reports added to a file since the last call.
 
     Args:
-        path: What the option `report.path` named; it need not be there yet.
+        path: Path in the option `report.path`; it may not exist yet.
 
     Thread-safety: one thread at a time.
     """
@@ -86,7 +86,7 @@ def last_write(path: str | os.PathLike[str]) -> WriteReport | None:
     """Read the report of the last committed write.
 
     Args:
-        path: What the option `report.path` named.
+        path: Path in the option `report.path`.
 
     Returns:
         It; None before the first commit.

@@ -1,4 +1,4 @@
-"""What can be wrong with a row: one table, and the check of a batch's rows against it.
+"""The faults that a row can have: one table, and the check of a batch's rows against it.
 
 The check is done by Arrow's kernels on whole columns, so that good rows cost no Python. A row with
 several faults has the first of the table. The last four are only seen when a row is sent: by the

@@ -1,9 +1,9 @@
-"""What becomes of a row that was sent: a table from the receipt's outcome to the row's next state.
+"""States of a row that was sent: a table from the receipt's outcome to the row's next state.
 
-Only an error that the row itself causes makes it a bad row: too large, no such partition, refused
-by the broker for what it holds. An error that may have left the record in the log, or that another
-row would meet too (no broker, no permission), fails the task. A sound row whose batch was refused
-for others is sent again.
+Only an error that the row itself causes makes it a bad row: it is too large, its partition does not
+exist, or the broker rejects its content. The task fails with an error that may have left the record
+in the log, or that any row would get (no broker, no permission). A valid row whose batch was
+rejected because of other rows is sent again.
 
 Thread-safety: pure functions.
 """
@@ -28,29 +28,29 @@ _FAULT_CODES = _TOO_LARGE_CODES | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_T
 
 
 class RowState(enum.Enum):
-    """Where a row that was sent goes next."""
+    """The next state of a row that was sent."""
 
     SENT_AGAIN = enum.auto()
-    """Sent with the other sound rows of its refused batch."""
+    """Sent with the other valid rows of its rejected batch."""
     SENT_IN_HALVES = enum.auto()
-    """Sent with one half of its refused batch, until a batch is a single row."""
+    """Sent with one half of its rejected batch, until a batch is a single row."""
     BAD = enum.auto()
-    """Left out: counted, and a dead letter where that is asked for."""
+    """Left out and counted; also sent to the dead letter topic if one is configured."""
     FAILED = enum.auto()
     """The task fails with the row's error."""
 
 
 class Outcome(enum.Enum):
-    """How the receipt ended for a row that is not acknowledged."""
+    """The outcome in the receipt for a row that is not acknowledged."""
 
     UNFIT = enum.auto()
-    """The producer refused the record."""
+    """The producer rejected the record."""
     REFUSED = enum.auto()
-    """The broker refused this record, or a batch of this record alone."""
+    """The broker rejected this record, or a batch of this record alone."""
     REFUSED_WITH_OTHERS = enum.auto()
-    """The broker refused the batch and named no record."""
+    """The broker rejected the batch and named no record."""
     REFUSED_FOR_OTHERS = enum.auto()
-    """The broker refused the batch and named other records."""
+    """The broker rejected the batch and named other records."""
     ELSE = enum.auto()
     """Any other error."""
 
@@ -92,7 +92,7 @@ def fault_of(error: Exception) -> RowFault:
     """Name the fault of a bad row.
 
     Args:
-        error: Of an outcome that makes the row a bad one.
+        error: Error of an outcome that makes the row a bad one.
 
     Returns:
         The fault.

@@ -1,4 +1,4 @@
-"""Records on their way, until each is acknowledged or its row is left out.
+"""Records in flight, until each is acknowledged or its row is left out.
 
 What becomes of a row that is not acknowledged is the table `NEXT_STATE`. Each call of `send_arrow`
 is kept with its rows, where rows may be left out, until its receipt is done.

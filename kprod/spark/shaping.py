@@ -33,7 +33,7 @@ class TopicRows(NamedTuple):
 
 
 def shape(batch: Any, columns: Columns) -> Any:
-    """Give each role's column its role's name, and drop the others.
+    """Rename each role's column to its role, and drop the others.
 
     Args:
         batch: A pyarrow record batch of the query's rows.

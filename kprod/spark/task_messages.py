@@ -1,4 +1,4 @@
-"""What a task tells the driver about its rows, and what the driver makes of all tasks' messages.
+"""Messages from tasks to the driver about their rows, and the driver's summary of them.
 
 A message is small whatever the task wrote: one count and one range of offsets per partition.
 
@@ -26,10 +26,10 @@ SAMPLE_ERROR_CHARACTERS = 500
 
 
 class OffsetSpan(NamedTuple):
-    """Where rows went in one partition.
+    """The offsets of a write's rows in one partition.
 
     Attributes:
-        record_count: How many of this write's rows are there.
+        record_count: Number of this write's rows in the partition.
         first: Least of their offsets; −1 where the broker did not say.
         last: Greatest of them. Others' records may lie between.
     """
@@ -74,10 +74,10 @@ class TaskMessage(WriterCommitMessage):
         attempt_number: 0 for the first.
         spans: Ranges of offsets, by topic and partition.
         skipped_count: Rows that can never be records and were left out.
-        dead_letter_count: Such rows that went to the dead letter topic.
+        dead_letter_count: Number of bad rows that went to the dead letter topic.
         bad_rows: Their count by reason.
         samples: Some of them.
-        traffic: What the task cost on the wire.
+        traffic: Requests and bytes that the task sent.
         batch_id: The micro-batch's, where Spark tells tasks; None in a batch job.
     """
 
@@ -180,13 +180,13 @@ class WriteReport:
         task_count: Tasks that wrote.
         record_count: Rows that are in their topics.
         skipped_count: Rows that can never be records and were left out.
-        dead_letter_count: Such rows that went to the dead letter topic.
+        dead_letter_count: Number of bad rows that went to the dead letter topic.
         bad_rows: Both kinds' count by reason.
         samples: At most `SAMPLES_MAX` of them for each reason.
         attempt_count: Attempts of all tasks, as far as Spark numbers them: a task that was run
             again for another stage attempt begins with 0.
         repeated_count_max: Maximum number of rows that failed attempts may have duplicated.
-        traffic: What the successful attempts cost on the wire.
+        traffic: Requests and bytes that the successful attempts sent.
         spans: Ranges of the rows' offsets, by topic and partition.
         write_id: The option `write.id`; None without it.
         is_repetition: Whether nothing was written, since a write of this id was committed before.

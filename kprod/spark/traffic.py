@@ -20,11 +20,11 @@ _TOPIC_GROUP = "producer-topic-metrics."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What one task, or all tasks of a write, cost.
+    """The requests and bytes of one task, or of all tasks of a write.
 
     Attributes:
         sent_bytes: Size of the sent record batches, compressed, including dead letters and retries.
-        sent_batch_count: How many batches those were.
+        sent_batch_count: Number of those batches.
         retried_count: Records that the producer had to send again.
         acknowledgement_ms_max: Longest time from a Produce request to its response.
         duration_ms: Duration of the task; for all tasks together, the longest.

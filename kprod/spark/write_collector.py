@@ -41,7 +41,7 @@ class WriteCollector(Collector):
     """Adds up the reports of a file for a registry.
 
     Args:
-        path: What the option `report.path` named; it need not be there yet.
+        path: Path in the option `report.path`; it may not exist yet.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

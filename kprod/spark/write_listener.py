@@ -28,7 +28,7 @@ class WriteListener(StreamingQueryListener):
     """Hands each new report to a function: `spark.streams.addListener(WriteListener(…))`.
 
     Args:
-        path: What the option `report.path` named; reports that are there already are left out.
+        path: Path in the option `report.path`; existing reports are ignored.
         on_write: Called with each report, on Spark's thread; Spark logs its exceptions.
     """
 

@@ -16,17 +16,17 @@ __all__ = ["DelayedOperation", "OperationLock"]
 
 
 OperationLock = AbstractContextManager[object]
-"""What guards an operation: re-entrant, since trying may force."""
+"""Lock of an operation; re-entrant, since an attempt may complete the operation."""
 
 
 class DelayedOperation(WatchedTask):
-    """The part that every delayed operation has; subclasses say what it waits for.
+    """Base class of delayed operations; subclasses define the condition that they wait for.
 
     `force_complete` completes it now, whatever its condition says, and tells whether that call did.
 
     Attributes:
         completed: Whether it is over. Only `force_complete` sets it.
-        delay_ms: How long it may wait, from when it is watched.
+        delay_ms: Maximum wait, from the start of watching.
         lock: Guards `completed` and whatever `try_complete` looks at.
 
     Args:

@@ -1,4 +1,4 @@
-"""Where operations wait for what happens to the keys they watch.
+"""Keeps delayed operations until an event for a key that they watch.
 
 Each of 512 shards has a lock and a map from keys to watch lists. `check_and_complete` gets a list
 under the shard's lock and tries its operations without it, each under its own lock. A completed
@@ -38,7 +38,7 @@ PURGE_INTERVAL = 1_000
 """Kafka's default of `producer.purgatory.purge.interval.requests` and its kin."""
 
 BEAT_MS = 200
-"""How often a purge is considered, while anything is delayed; Kafka's figure."""
+"""Interval of checks whether to purge, while any operation is delayed; Kafka's value."""
 
 Operation = TypeVar("Operation", bound=DelayedOperation)
 
@@ -56,7 +56,7 @@ class Purgatory(Generic[Operation]):
     Args:
         name: The thread's name, for people.
         timer: Expires them. It may be shared.
-        purge_interval: How many operations may be over before a purge; at least 1.
+        purge_interval: Number of completed operations before a purge, at least 1.
 
     Raises:
         ValueError: `purge_interval` is out of its range.
@@ -144,7 +144,7 @@ class Purgatory(Generic[Operation]):
             key: The key that was given when they were watched.
 
         Returns:
-            How many were completed by this call.
+            Number of operations that this call completed.
         """
         operations = self._lists.watching(key)
         if operations is None:

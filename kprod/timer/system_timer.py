@@ -33,7 +33,7 @@ from kprod.timer.timer import log_failure
 __all__ = ["SHUTDOWN_TIMEOUT_MS", "SystemTimer"]
 
 SHUTDOWN_TIMEOUT_MS = 5_000
-"""How long `shutdown` waits for the task that runs; Kafka's figure."""
+"""Time that `shutdown` waits for the running task; Kafka's value."""
 
 _FOREVER = 2**63
 """Later than any deadline: what a reaper with an empty wheel sleeps for."""
@@ -46,9 +46,9 @@ class SystemTimer:
     """Runs tasks at their deadlines.
 
     Args:
-        clock: What deadlines are measured by.
+        clock: Clock of the deadlines.
         name: Begins the names of its threads.
-        tick_ms: How coarse it is, at least 1.
+        tick_ms: Resolution in milliseconds, at least 1.
         wheel_size: Buckets a level; at least 2.
 
     Thread-safety: any thread. `_lock` guards `_wheel`, `_wakes_at_ms` and `_closed`; tasks leave
@@ -162,7 +162,7 @@ class SystemTimer:
         From a task of the timer itself it does not wait. Calling it again does no harm.
 
         Returns:
-            How many tasks were cancelled.
+            Number of cancelled tasks.
         """
         with self._lock:
             self._closed = True

@@ -28,7 +28,7 @@ class Timer(TimingWheel):
 
     Args:
         now_ms: Monotonic milliseconds; 0 ≤ now_ms.
-        tick_ms: How coarse it is, at least 1; a task is late by less than that.
+        tick_ms: Resolution in milliseconds, at least 1; a task is late by less than that.
         wheel_size: Buckets a level; at least 2.
         is_vital: Whether `advance` propagates a task's exception. The remaining tasks are the first
             of the next call.
@@ -51,7 +51,7 @@ class Timer(TimingWheel):
             now_ms: Monotonic milliseconds, not below the current time.
 
         Returns:
-            How many tasks were run.
+            Number of tasks that were run.
 
         Raises:
             ValueError: Time went back. Nothing has changed and nothing was run.

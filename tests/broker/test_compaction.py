@@ -26,7 +26,7 @@ class Changelog:
         """Open it.
 
         Args:
-            directory: Where it is kept; None for memory.
+            directory: Directory of the log; None for memory.
             settings: The topic's, with underscores.
         """
         storage: dict[str, Any] = {} if directory is None else {"data_dir": directory}
@@ -291,7 +291,7 @@ class Midway:
         """Write five segments, and begin.
 
         Args:
-            directory: Where it is kept; None for memory.
+            directory: Directory of the log; None for memory.
             policy: The topic's.
         """
         storage: dict[str, Any] = {} if directory is None else {"data_dir": directory}

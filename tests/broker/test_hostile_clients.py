@@ -153,7 +153,7 @@ class Calls:
     """Counts calls of Python functions in a block.
 
     Attributes:
-        count: Of the function with that qualified name, or of all.
+        count: Number of calls of the function with that qualified name, or of all functions.
     """
 
     def __init__(self, name: str | None = None) -> None:

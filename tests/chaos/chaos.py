@@ -43,13 +43,13 @@ class ChaosPlan:
     """How long and how hard.
 
     Attributes:
-        duration_s: Of sending.
+        duration_s: Duration of sending.
         kill_every_s: From one kill to the next, at least; in-sync sets are waited for besides.
         rates: Least and most records each second.
-        partitions: Of the topic.
+        partitions: Number of the topic's partitions.
         down_s: Least and most seconds that a broker stays dead.
         freezes: Whether every other victim is frozen instead of killed.
-        topic: Of this run alone.
+        topic: Name of the topic, which only this run uses.
         settings: The producer's.
     """
 
@@ -70,8 +70,8 @@ class ChaosReport:
 
     Attributes:
         in_flight_at_kill: Requests in flight to the victim, for each kill.
-        verdict: Of the ledger.
-        undelivered: What `close` returned.
+        verdict: The ledger's verdict.
+        undelivered: The result of `close`.
         reasons: Texts of failures, with their numbers.
     """
 

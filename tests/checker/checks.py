@@ -69,9 +69,9 @@ def check_history(
     """Compare a whole history with all logs.
 
     Args:
-        fates: Of every record.
+        fates: Fates of all records.
         logged: Every record of every log, each log in its order.
-        promises: Of all producers; None for the default settings.
+        promises: Promises of all producers; None for the default settings.
 
     Yields:
         The findings.
@@ -115,7 +115,7 @@ def check_log(
 
     Args:
         log: In its order; read once.
-        fates: Of every record.
+        fates: Fates of all records.
         is_idempotent: A record is there at most once.
         partition: The log's; −1 where all records are known to have gone to it.
 
@@ -152,7 +152,7 @@ def check_order(log: Log, fates: Fates) -> Iterator[Finding]:
 
     Args:
         log: In its order; read once.
-        fates: Of every record.
+        fates: Fates of all records.
 
     Yields:
         The findings.
@@ -174,7 +174,7 @@ def check_real_time(log: Sequence[tuple[int, Record]], fates: Fates) -> Iterator
 
     Args:
         log: One partition's, in its order.
-        fates: Of every record, with times.
+        fates: Fates of all records, with times.
 
     Yields:
         The findings.

@@ -55,7 +55,7 @@ class Fate:
         order: Among the records of its caller.
         invoked: When its send began.
         settled: When it was settled; `NEVER` for not at all.
-        partition: Where it was acknowledged; −1 where it was not.
+        partition: Partition that acknowledged it; −1 for none.
         outcome: An offset, or one of the constants.
         repeats: Outcomes that came after the first.
     """

@@ -18,7 +18,7 @@ def run(*arguments: str, stdin: bytes | None = None) -> Result:
     """Run one command.
 
     Args:
-        arguments: As typed behind `kprod`.
+        arguments: Arguments as typed after `kprod`.
         stdin: The text on standard input.
 
     Returns:

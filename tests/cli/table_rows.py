@@ -77,7 +77,7 @@ def follow(words: Sequence[str], address: str, topic: str) -> str:
         words: The command.
         address: The cluster's. Records are sent again and again, since only the command knows when
             it has begun.
-        topic: Where to.
+        topic: Topic to write to.
 
     Returns:
         Everything that the terminal has shown.

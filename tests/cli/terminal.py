@@ -17,7 +17,7 @@ class Terminal:
 
     Attributes:
         process: The command.
-        seen: What the terminal has shown so far.
+        seen: Everything that the terminal has shown so far.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
@@ -64,7 +64,7 @@ def terminal(
     """Run `kprod` in a terminal.
 
     Args:
-        arguments: As typed behind `kprod`.
+        arguments: Arguments as typed after `kprod`.
         more: Redirections of the shell, such as `2>/dev/null`.
 
     Returns:

@@ -36,7 +36,7 @@ class Side:
         """Know where it is.
 
         Args:
-            name: Which of the two.
+            name: Name of the side.
             address: `host:port`.
         """
         self.name = name
@@ -71,10 +71,10 @@ class Side:
         """Fetch from one partition, at once and without a session.
 
         Args:
-            target: Where.
+            target: Topic and partition.
             offset: The first one wanted.
             version: From 4 on.
-            fields: Of the request or of its partition, over the defaults.
+            fields: Fields of the request or of its partition, which override the defaults.
 
         Returns:
             The whole answer.
@@ -180,7 +180,7 @@ class Sides(NamedTuple):
             case: Asks one side; returns what must not differ.
 
         Returns:
-            What both answered.
+            Both responses.
         """
         embedded, kafka = case(self.embedded), case(self.kafka)
         assert embedded == kafka, f"embedded: {embedded!r}; kafka: {kafka!r}"

@@ -144,7 +144,7 @@ class Denied:
         """Know two listeners of it.
 
         Args:
-            admin: Where everything is allowed to the user alice.
+            admin: A client that logs in as the user alice, who has all permissions.
             guest: The broker where carol logs in.
         """
         self.admin = admin

@@ -56,8 +56,8 @@ class Wire:
         """Send a request and read its response.
 
         Args:
-            api_key: Which.
-            version: Of request and answer.
+            api_key: Key of the request.
+            version: Version of request and response.
             body: The request's fields.
 
         Returns:
@@ -93,7 +93,7 @@ class Wire:
         """Read the response to the newest request.
 
         Args:
-            api_key: Of that request.
+            api_key: Key of the request.
             version: The response's.
 
         Returns:

@@ -34,7 +34,7 @@ class Example(NamedTuple):
     """A piece of a page's code.
 
     Attributes:
-        line: Of its first line in the page, from 1.
+        line: Line number of its first line in the page, from 1.
         text: The code, without the fence.
     """
 

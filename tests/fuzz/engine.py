@@ -108,10 +108,10 @@ def run(target: Target, corpus: list[bytes], seconds: float, seed: int, record: 
     """Fuzz one target; print a line of JSON with the counts and the inputs of new behaviour.
 
     Args:
-        target: What to fuzz.
+        target: The function to fuzz.
         corpus: Inputs to begin with, besides the target's own seeds.
         seconds: How long.
-        seed: Of the random choices.
+        seed: Seed of the random choices.
         record: File for the input under check.
     """
     rng = random.Random(seed)

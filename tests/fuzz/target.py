@@ -30,7 +30,7 @@ class Target(NamedTuple):
     """One decoder under test.
 
     Attributes:
-        name: Of the corpus file, too.
+        name: Name of the target and of its corpus file.
         seeds: Makes valid inputs.
         mutators: Changes that know the structure; the plain ones of the engine are added.
         check: Decodes an input and returns what happened; raises for a finding.
@@ -55,7 +55,7 @@ def exact(content: bytes | memoryview) -> memoryview:
     A `bytes` object has a zero byte at its end, and the sanitizer would not see one byte too many.
 
     Args:
-        content: What to copy.
+        content: Content to copy.
 
     Returns:
         A writable view of the copy.

@@ -26,7 +26,7 @@ class Ended:
 
     Attributes:
         code: Its exit code; None if it ran into the time limit.
-        output: What it wrote, both streams in turn.
+        output: Its output, both streams interleaved.
     """
 
     code: int | None
@@ -51,7 +51,7 @@ class Commands:
 
         Args:
             command: Program and arguments.
-            directory: Where it runs.
+            directory: Working directory.
             environment: All of its variables.
 
         Returns:

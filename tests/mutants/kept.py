@@ -66,7 +66,7 @@ class KeptResults:
         Args:
             name: The mutant's.
             digest: From `digest`, taken before the tests ran.
-            seconds: What it took.
+            seconds: Duration of the run.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._directory / f"{name}.json"
@@ -109,7 +109,7 @@ def files_of_tests(mutant: Mutant, tree: Path) -> list[Path]:
         tree: The project.
 
     Returns:
-        Those that exist; of a directory all that is in it.
+        Those paths that exist; for a directory, everything in it.
     """
     found: list[Path] = []
     for argument in mutant.get("test", ()):

@@ -124,7 +124,7 @@ def restore(original: Path, tree: Path) -> None:
     """Make a tree what it was: put back files that differ, remove new ones.
 
     Args:
-        original: What it was.
+        original: The original text.
         tree: Is changed.
     """
     for name in list(differences(original, tree)):

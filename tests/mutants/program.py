@@ -64,7 +64,7 @@ def longest_first(mutants: Iterable[Mutant], kept: KeptResults) -> list[Mutant]:
         kept: Knows how long each took last time.
 
     Returns:
-        Those of unknown length first, then by falling length.
+        The mutants of unknown duration first, then the longest first.
     """
     lengths = {mutant["name"]: kept.seconds(mutant["name"]) for mutant in mutants}
     return sorted(mutants, key=lambda mutant: -(lengths[mutant["name"]] or float("inf")))
@@ -78,7 +78,7 @@ def seconds_left(
     Args:
         waiting: Names of the mutants that have no result yet.
         kept: Knows how long each took last time.
-        taken: What those took that ran in this run.
+        taken: Durations of the mutants that ran in this run.
         jobs: Workers, at least 1.
 
     Returns:
@@ -96,8 +96,8 @@ class ProgressLine:
     """Says how far it is: a line rewritten on a terminal, a line for each result elsewhere.
 
     Args:
-        console: Where to.
-        count: Of all results that will come.
+        console: Console for the output.
+        count: Number of results to expect.
     """
 
     def __init__(self, console: Console, count: int) -> None:
@@ -192,8 +192,8 @@ def table_of(mutants: Sequence[Mutant], results: Iterable[Result]) -> Table:
     """Draw what became of all.
 
     Args:
-        mutants: Those that were chosen.
-        results: Of all or some of them.
+        mutants: The chosen mutants.
+        results: Results of all or some of them.
 
     Returns:
         A table, in the order of the mutants.
@@ -215,8 +215,8 @@ def exit_code(mutants: Sequence[Mutant], results: Sequence[Result]) -> int:
     """Judge a run.
 
     Args:
-        mutants: Those that were chosen.
-        results: Of all or some of them.
+        mutants: The chosen mutants.
+        results: Results of all or some of them.
 
     Returns:
         0 if each was found, 1 if one was not, 130 if only some were run.
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the named mutants, or all; print a table.
 
     Args:
-        arguments: Of the command line.
+        arguments: Arguments of the command line.
 
     Returns:
         The exit code.

@@ -29,9 +29,9 @@ class Result:
     """What became of one mutant.
 
     Attributes:
-        name: Of the mutant.
+        name: Name of the mutant.
         outcome: `FOUND`, or why not.
-        seconds: What it took; None if the result is an earlier run's.
+        seconds: Duration; None if the result is an earlier run's.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Workers:
     """Threads that take mutants from one queue and put results into another.
 
     Args:
-        kept: Where results are kept.
+        kept: Directory of kept results.
         commands: Runs what the workers need.
         place: A directory for the copies.
         logs: A directory for what failed wrote.
@@ -83,7 +83,7 @@ class Workers:
             A result, each once; None if there is none in time.
 
         Raises:
-            BaseException: What ended a worker that should have gone on.
+            BaseException: The error that ended a worker too early.
         """
         try:
             result = self._results.get(timeout=timeout_s)

@@ -39,7 +39,7 @@ class Flood(NamedTuple):
     """One response on its way to a client.
 
     Attributes:
-        transport: That it arrives on.
+        transport: The transport that received it.
         answer: The frame with its length.
         turn: Lets the client read once.
         partitions_asked: How many partitions the question was about, as the broker has them.

@@ -124,8 +124,8 @@ def java_problem(exit_code: int, answer: str) -> str | None:
     """Judge what `java -version` said.
 
     Args:
-        exit_code: Of the program; macOS has a `java` that only fails.
-        answer: What it wrote.
+        exit_code: Exit code of the program; macOS has a `java` that only fails.
+        answer: Output of the program.
 
     Returns:
         Why this Java will not do, or None if it will.
@@ -146,7 +146,7 @@ def fetch(
 
     Args:
         directory: The cache's place for this version; the default is `cache_directory()`.
-        environment: Where Java and Maven are looked for, and what Maven runs in.
+        environment: Variables that locate Java and Maven, and the environment of Maven.
 
     Returns:
         Jars that are all there.

@@ -102,7 +102,7 @@ class KafkaNode:
         """Read the end of what the node logged and wrote.
 
         Args:
-            line_count: Of each of the two files.
+            line_count: Number of lines of each of the two files.
 
         Returns:
             Text for an error message.

@@ -87,7 +87,8 @@ class KafkaNodes:
         Args:
             artifacts: Jars and Java.
             brokers: 1 is broker and controller in one process; more have a controller apart.
-            settings: Of all nodes, by Kafka's dotted names, over those of `kafka_settings`.
+            settings: Settings of all nodes, by Kafka's dotted names; they override those of
+                `kafka_settings`.
             auto_create_topics: Whether asking for a topic makes it.
             java_flags: `QUICK_JAVA`, or `STRONG_JAVA` where the broker's speed is measured.
         """
@@ -250,7 +251,7 @@ class KafkaNodes:
         """Create a topic and wait until every running broker sees it led and in sync.
 
         Args:
-            name: Of the topic.
+            name: Name of the topic.
             partitions: At least 1.
             replication: The number of brokers by default.
             settings: The topic's own, by Kafka's dotted names.
@@ -280,7 +281,7 @@ class KafkaNodes:
 
         Args:
             topic: Its name.
-            broker: Which broker to ask; each has its own view.
+            broker: Broker to ask; each has its own view.
 
         Returns:
             Leader, replicas and in-sync set by partition; empty if it knows no such topic.

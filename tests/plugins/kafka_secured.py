@@ -206,7 +206,7 @@ def client_pem(directory: Path, ca: trustme.CA) -> Path:
     """Write a client's key and certificate.
 
     Args:
-        directory: Where to.
+        directory: Target directory.
         ca: Issues it.
 
     Returns:

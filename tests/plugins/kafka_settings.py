@@ -38,8 +38,8 @@ def node_settings(
 
     Args:
         node_id: 1 and up for brokers; `CONTROLLER_ID` for the controller apart.
-        ports: Of all brokers, by id. A single one is its own controller.
-        controller_port: Where the quorum of one listens.
+        ports: Ports of all brokers, by id. A single one is its own controller.
+        controller_port: Port of the quorum of one controller.
         directory: The node's own, for its log.
 
     Returns:
@@ -117,8 +117,8 @@ def java_command(
     Args:
         java: The program.
         class_path: All jars.
-        flags: Of the virtual machine.
-        log: Where slf4j's messages go; None drops them.
+        flags: Flags of the virtual machine.
+        log: File for slf4j's messages; None drops them.
 
     Returns:
         The first part of the command.
@@ -166,7 +166,7 @@ class PortLease:
             count: How many.
 
         Raises:
-            OSError: So many are not free.
+            OSError: There are not enough free ports.
         """
         self._locks: list[IO[str]] = []
         self.ports: list[int] = []

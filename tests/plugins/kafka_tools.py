@@ -26,7 +26,7 @@ class KafkaTools:
 
         Args:
             artifacts: Jars and Java.
-            java_flags: Of the virtual machine.
+            java_flags: Flags of the virtual machine.
         """
         self._artifacts = artifacts
         self._java_flags = tuple(java_flags)
@@ -35,7 +35,7 @@ class KafkaTools:
         """Put together the start of a command, all but the class and its arguments.
 
         Args:
-            log: Where slf4j's messages go; None drops them.
+            log: File for slf4j's messages; None drops them.
 
         Returns:
             The program and its options.
@@ -54,7 +54,7 @@ class KafkaTools:
             timeout_s: Longest run; it is killed after it.
 
         Returns:
-            What it wrote to standard output.
+            The program's standard output.
 
         Raises:
             KafkaFailedError: It gave an exit code other than 0.

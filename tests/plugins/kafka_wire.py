@@ -30,7 +30,7 @@ class PartitionView:
     Attributes:
         leader_id: -1 while there is none.
         replica_ids: In the order of preference.
-        in_sync_ids: Those of them that this broker believes in sync.
+        in_sync_ids: The replicas that this broker believes in sync.
     """
 
     leader_id: int
@@ -48,7 +48,7 @@ class ClusterView:
     """The cluster as one broker sees it.
 
     Attributes:
-        broker_ids: Those that are not fenced.
+        broker_ids: Ids of the brokers that are not fenced.
         controller_id: -1 if unknown.
         topics: Partitions by index; a topic with an error is left out.
     """
@@ -111,7 +111,7 @@ def create_topic(
 
     Args:
         address: `host:port` of any broker.
-        name: Of the topic.
+        name: Name of the topic.
         partitions: At least 1.
         replication: At most the number of brokers.
         settings: The topic's own, by Kafka's dotted names.
@@ -135,7 +135,7 @@ def delete_topics(address: str, names: Sequence[str], *, timeout_s: float) -> No
 
     Args:
         address: `host:port` of any broker.
-        names: Of the topics.
+        names: Names of the topics.
         timeout_s: Longest wait for connecting and for the response, each.
 
     Raises:

@@ -63,8 +63,8 @@ def left_behind(
     """Find objects that are alive or open now and were not before.
 
     Args:
-        threads: Those before.
-        descriptors: Those before, from `open_descriptors`.
+        threads: The threads that existed before.
+        descriptors: The descriptors that were open before, from `open_descriptors`.
 
     Returns:
         A description of each; empty if all is well.

@@ -27,7 +27,7 @@ def spark_kafka_jars(environment: Mapping[str, str] = os.environ) -> str:
     """Get the jars.
 
     Args:
-        environment: Where Maven is looked for, and what it runs in.
+        environment: Variables that locate Maven, and its environment.
 
     Returns:
         A value for `spark.jars`.

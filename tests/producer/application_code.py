@@ -45,8 +45,8 @@ class Scene:
 
     Attributes:
         outcome: Asks the marked record's future or receipt; None if `send` raised.
-        closed_error: What `send` raised.
-        result: What the action returned or raised.
+        closed_error: The error that `send` raised.
+        result: The action's result or exception.
     """
 
     def __init__(self, place: "Place", action: "Action", servers: str) -> None:
@@ -191,7 +191,7 @@ class Place(NamedTuple):
     Attributes:
         is_sender: Whether it runs on the sender's thread.
         trigger: Sends the marked record; returns how to ask for its outcome.
-        settings: Of the producer.
+        settings: Settings of the producer.
     """
 
     name: str

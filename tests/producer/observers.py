@@ -34,7 +34,7 @@ class Observed:
     """One record: what its observers heard, and how many observers there are.
 
     Attributes:
-        value: Of the record.
+        value: Value of the record.
         future: None until `send` returns, and for a record of a bulk send.
         heard: One list for each observer; each gets exactly one outcome.
     """

@@ -194,7 +194,7 @@ class Brokers:
         topic_errors: Error codes by topic, in Metadata answers.
         partition_errors: Error codes by topic, of all partitions in Metadata answers.
         has_topic_ids: Whether Metadata answers name topic ids.
-        versions: What ApiVersions says.
+        versions: Versions in the ApiVersions response.
         silent: Brokers that accept nothing and answer nothing.
         holds_ids: Whether InitProducerId requests wait in `id_requests`.
     """

@@ -28,7 +28,7 @@ class Scene(Stage):
 
     Attributes:
         threads: In use.
-        answers_at_ms: When brokers answer requests; None is never.
+        answers_at_ms: Time at which brokers respond to requests; None for never.
         answer_count: How many they answer then.
     """
 

@@ -76,8 +76,8 @@ class VirtualThreads:
     """See `kprod.threads.Threads`.
 
     Attributes:
-        turn: What happens while the test waits.
-        ident: Of the thread that runs.
+        turn: Steps to run while the test waits.
+        ident: Identifier of the running thread.
         started: Every thread.
         lock_count: Locks that were made.
     """

@@ -26,7 +26,7 @@ class Parameter:
 
     Attributes:
         name: The parameter's name.
-        annotation: As in the source; empty without one.
+        annotation: Annotation in the source; empty without one.
         is_keyword: Given by name only.
     """
 

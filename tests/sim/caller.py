@@ -12,7 +12,7 @@ class Caller:
     """Makes calls in turn.
 
     Args:
-        scheduler: Of the run.
+        scheduler: Scheduler of the run.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:

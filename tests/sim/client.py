@@ -33,10 +33,10 @@ class Client:
     """One producer of a run, and the records sent through it.
 
     Attributes:
-        number: Of all producers of the run.
+        number: Its number among all producers of the run.
         producer: Under test.
         records: Accepted records, in order.
-        receipts: Of bulk sends.
+        receipts: Receipts of bulk sends.
         futures: By record, for those that were sent alone.
         async_producer: The same engine for asyncio.
         unheard: Names of records in bulk calls whose tasks were cancelled.

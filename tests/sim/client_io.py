@@ -44,7 +44,7 @@ class SimTransport:
     """The client's end of a link.
 
     Args:
-        link: Of one connection.
+        link: The link of one connection.
         network: Has all links.
         shortage: The client's.
     """
@@ -187,7 +187,7 @@ class SimSelector:
     """Readiness of one client's transports; sleeps by giving way to other actors.
 
     Args:
-        scheduler: Of the run.
+        scheduler: Scheduler of the run.
         draw: Orders sockets that are ready together.
         shortage: The client's.
         can_pause: See the attribute.

@@ -18,11 +18,11 @@ class Draw:
     """One stream of draws.
 
     Args:
-        seed: Of the run.
-        name: Of the stream.
+        seed: Seed of the run.
+        name: Name of the stream.
 
     Attributes:
-        bits: Draws a number of so many bits.
+        bits: Draws a number with a given count of bits.
     """
 
     def __init__(self, seed: int, name: str) -> None:

@@ -24,7 +24,7 @@ class Needed(NamedTuple):
     """Why an invariant is needed.
 
     Attributes:
-        name: Of the invariant.
+        name: Name of the invariant.
         fault: Name of a planted fault that only this invariant finds, at some seeds at least.
     """
 
@@ -82,7 +82,7 @@ def run_invariants(names: Sequence[str], seeds: int, processes: int) -> int:
     """Check every row, or those of some invariants, and print a table.
 
     Args:
-        names: Of invariants; none takes all.
+        names: Names of invariants; none selects all.
         seeds: How many to try for each.
         processes: Copies at work at once.
 

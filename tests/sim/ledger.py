@@ -20,7 +20,7 @@ class Ledger:
     """The records of one run.
 
     Args:
-        world: Of the run.
+        world: World of the run.
 
     Attributes:
         sent: Accepted records, in order.

@@ -64,7 +64,7 @@ class Pipe:
     Attributes:
         arrived: Bytes that the reader has not read.
         has_ended: Nothing more will arrive.
-        held_until_ns: What flies arrives after this instant.
+        held_until_ns: Time before which nothing in flight arrives.
         is_swallowing: Written bytes vanish.
         spoiler: Takes written bytes and returns how many of them leave; None lets all leave.
     """
@@ -166,7 +166,7 @@ class Link:
     """One connection, from its first packet on; its two ends are added by the network.
 
     Attributes:
-        number: Of all links of the run.
+        number: Its number among all links of the run.
         client: Number of the client.
         port: The broker's.
         transport: The client's end.

@@ -134,7 +134,7 @@ def run_mutants(
     """Plant faults and print a table.
 
     Args:
-        names: Of patches; none takes those that `mutants.toml` marks with `sim = true`.
+        names: Names of patches; none selects those that `mutants.toml` marks with `sim = true`.
         seeds: How many to try for each.
         options: More of `tests.sim first`.
         processes: Copies at work at once.

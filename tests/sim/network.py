@@ -96,8 +96,8 @@ class SimNetwork:
     """Every link of a run, and the broker's view of them.
 
     Args:
-        seed: Of the run.
-        scheduler: Of the run.
+        seed: Seed of the run.
+        scheduler: Scheduler of the run.
         tap: Hears of the client's side.
 
     Attributes:

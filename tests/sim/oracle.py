@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
         partition: −1 where it failed.
         offset: −1 where it failed, or where the broker did not say.
         error: Name of the class; empty for a delivered record.
-        persistence: Of the error.
+        persistence: Persistence of the error.
     """
 
     partition: int
@@ -47,15 +47,15 @@ class Sent:
         name: Unique in the run; begins the record's value.
         client: Number of the producer that took it.
         caller: The thread that sent it.
-        order: Of this producer's sends, from 0.
-        topic: Where it goes.
-        partition: Where it was sent to; −1 where kprod chose.
+        order: Its number among this producer's sends, from 0.
+        topic: Topic of the record.
+        partition: Partition that the application chose; −1 if kprod chose.
         partition_count: Partitions of the topic when `send` began.
         value: The value sent.
         deadline_ns: When it must be settled.
         is_alone: It was not sent in bulk, so it has a future of its own.
         observers: How many were asked to tell.
-        told: What each observer was told, in order.
+        told: Notifications of each observer, in order.
         settled_ns: When the first was told.
         told_by: The actor on which the first observer was told.
         invoked_ns: When `send` began.

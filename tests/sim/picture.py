@@ -28,9 +28,9 @@ class Row(NamedTuple):
     """One event.
 
     Attributes:
-        at_ms: When.
+        at_ms: Virtual time.
         kind: "application", "request", "response", "link" or "fault".
-        text: What.
+        text: Description.
         place: The broker's, by port, from 0; −1 where there is none.
         client: Number of the client; −1 where there is none.
     """

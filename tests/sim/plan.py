@@ -35,11 +35,11 @@ class Plan:
     """One run.
 
     Attributes:
-        seed: What the run's own draws (orders, slices) come from.
+        seed: Seed of the run's own random choices (orders, slices).
         brokers: How many.
         topics: Partitions by name.
         producers: Settings of each.
-        operations: What the application does, in order of time.
+        operations: The application's operations, in order of time.
         faults: The faults, in order of time.
         load_ms: How long both last.
         mode: "engine": the application acts while the senders sleep; "threads": its calls are
@@ -84,7 +84,7 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
     Args:
         seed: Any whole number.
         fault_kinds: All that there are; the plan has some of them.
-        always: Those that every plan has, and often.
+        always: The operations that every plan has, and often.
 
     Returns:
         The same plan for the same arguments, on every machine.

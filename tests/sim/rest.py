@@ -21,7 +21,7 @@ class Rest:
     """One rest.
 
     Args:
-        world: Of the run.
+        world: World of the run.
     """
 
     def __init__(self, world: "World") -> None:

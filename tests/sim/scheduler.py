@@ -36,10 +36,10 @@ class Scheduler:
     """The events of one run.
 
     Args:
-        seed: Of the run.
+        seed: Seed of the run.
 
     Attributes:
-        clock: What the product reads.
+        clock: Clock that kprod reads.
         now_ns: The present instant, which is the clock's.
         event_count: Events that have happened.
         event_limit: More events are a `LivelockError`.
@@ -125,11 +125,11 @@ class Actor:
     """A greenlet that sleeps in virtual time.
 
     Args:
-        scheduler: Of the run.
+        scheduler: Scheduler of the run.
         body: Runs until it returns.
 
     Attributes:
-        number: Of all actors of the run.
+        number: Its number among all actors of the run.
         frozen_until_ns: The actor does not run before this instant, as if the system had stopped
             its thread.
     """

@@ -18,7 +18,7 @@ class SimLoop(asyncio.BaseEventLoop):
     """asyncio's loop, which sleeps in virtual time.
 
     Args:
-        scheduler: Of the run.
+        scheduler: Scheduler of the run.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -57,7 +57,7 @@ class TaskCaller:
     """Makes calls as tasks of one event loop.
 
     Args:
-        scheduler: Of the run.
+        scheduler: Scheduler of the run.
         on_error: Told of what a task or a callback of the loop raises.
     """
 

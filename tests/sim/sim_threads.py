@@ -86,8 +86,8 @@ class SimThreads:
     """See `kprod.threads.Threads`.
 
     Args:
-        scheduler: Of the run.
-        seed: Of the run.
+        scheduler: Scheduler of the run.
+        seed: Seed of the run.
         on_error: Told of what ends a thread.
 
     Attributes:

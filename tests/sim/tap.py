@@ -55,13 +55,13 @@ class Attempt:
 
     Attributes:
         partition: Topic (its name or its id as text) and index.
-        identity: Of the batch.
+        identity: Producer id, epoch and sequence of the batch.
         checked: CRC of all bytes behind the checksum.
         records: CRC of the records alone, which another identity does not change.
         created_ms: Timestamp of the first record, by the wall clock.
-        record_count: Of the batch.
+        record_count: Number of records of the batch.
         link: The request's.
-        code: Of the response; None before it, or without it.
+        code: Error code of the response; None before it, or without it.
         batch: Its bytes, while it is not known to be delivered.
         is_alone: No other batch of its partition was in flight beside it.
         ended_ns: When the response, or the end of the connection, was there.
@@ -137,7 +137,7 @@ class ClientTap:
         pipelined: Batches that were sent behind another of their partition.
         wrong_responses: Responses that do not fit the oldest request.
         failed: Attempts without success, in order of their ends.
-        id_codes: Of the responses to InitProducerId.
+        id_codes: Error codes of the responses to InitProducerId.
 
     """
 

@@ -83,7 +83,7 @@ class Topics:
 
         Args:
             frame: The broker's response.
-            choice: Which of the earlier ones.
+            choice: Index of the earlier response.
         """
         if not self._frames:
             return frame

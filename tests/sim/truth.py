@@ -50,13 +50,13 @@ def check_truth(
     """I13: compare each error with what the wire shows.
 
     Args:
-        records: Of one producer.
+        records: Records of one producer.
         tap: On its wire.
         logged: Names of the records in any log. One that ends while it is in flight may be taken.
         is_undisturbed: No connection was given up: else a request may have left without a trace.
 
     Yields:
-        What the wire contradicts.
+        Contradictions between the wire and the records' outcomes.
     """
     wrong = [record for record in records if record.final and record.final.error]
     if not wrong:

@@ -27,7 +27,7 @@ class Covered:
     """The records that a call covers; made when it begins.
 
     Args:
-        world: Of the run.
+        world: World of the run.
         client: The producer that is flushed or closed.
     """
 

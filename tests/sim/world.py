@@ -48,7 +48,7 @@ class Verdict:
     """What a run has shown.
 
     Attributes:
-        digest: Of everything that happened, in order.
+        digest: Digest of everything that happened, in order.
         findings: Broken invariants.
         counts: How often rare things happened.
         events: Events of the scheduler.
@@ -64,7 +64,7 @@ class World:
     """Everything in one run.
 
     Args:
-        plan: What happens.
+        plan: Plan of the run.
 
     Attributes:
         scheduler: Virtual time.
@@ -75,8 +75,8 @@ class World:
         dead: The broker that stands still to the end; −1 for none.
         healed: How often everything was healed.
         throttled_until_ns: Until then a broker may have told a client to wait.
-        ledger: What the application knows of each record.
-        topics: What there is, and was.
+        ledger: The application's knowledge about each record.
+        topics: Topics that exist or existed.
         everyone: Every producer of the run, by its number.
         callers: Threads and event loops of the application.
         threads: The virtual threads, where the plan has them.

@@ -22,9 +22,9 @@ class Sample(NamedTuple):
     Attributes:
         at_s: Since the load began.
         rss_bytes: Resident memory, less what the ledger of the run needs.
-        blocks: What Python has allocated and not freed, whatever the size.
+        blocks: Memory blocks that Python has allocated and not freed, of any size.
         descriptors: Open files.
-        threads: Of the process.
+        threads: Number of the process's threads.
         sent: Records so far.
         p99_ms: Latency of the acknowledgements since the last look; NaN if there were none.
         is_disturbed: A fault was under way since the last look, or had just ended.

@@ -54,15 +54,15 @@ class SoakPlan:
     """How long and how hard.
 
     Attributes:
-        load_s: Of sending with faults.
-        calm_s: Of sending without, behind it.
+        load_s: Duration of sending with faults.
+        calm_s: Duration of sending without faults, afterwards.
         warm_up_s: At the beginning, not judged. Every broker stands still for a while then, as long
             as any fault lasts.
         rate: Records a second.
-        partitions: Of the topic.
+        partitions: Number of the topic's partitions.
         pause_s: Least and most seconds between two faults.
         fault_s: How long a fault lasts, at least and at most.
-        seed: Of the faults.
+        seed: Seed of the faults.
     """
 
     load_s: float
@@ -81,10 +81,10 @@ class SoakReport:
 
     Attributes:
         samples: In order of time, the warm-up's too.
-        verdict: Of the ledger.
+        verdict: The ledger's verdict.
         faults: How many of each kind.
         broken: Gates that do not hold.
-        undelivered: What `close` returned.
+        undelivered: The result of `close`.
     """
 
     samples: list[Sample]

@@ -30,7 +30,7 @@ class Fault:
 
     Attributes:
         kind: `raise`, `kill_worker` or `kill_executor`.
-        partition_id: Of the task.
+        partition_id: Partition of the task.
         after_rows: In the middle, when so many rows were handed over; −1 once all are written and
             nothing was reported.
     """
@@ -110,7 +110,7 @@ class FaultyBatchWriter(DataSourceArrowWriter):
         """Write, with the accident in the middle or at the end.
 
         Returns:
-            What commit is told.
+            The message for the commit.
         """
         message = self._inner.write(self._fault.watch(iterator))
         if self._fault.after_rows < 0:
@@ -137,7 +137,7 @@ class FaultyStreamWriter(StreamWriter):
         """Write, with the accident in the middle or at the end.
 
         Returns:
-            What commit is told.
+            The message for the commit.
         """
         message = self._inner.write(self._fault.watch(iterator))
         if self._fault.after_rows < 0:

@@ -10,8 +10,8 @@ def assert_same_objects(cluster: EmbeddedCluster, found: dict[str, Any]) -> None
     """Compare what the scene `json_schemas` wrote with what Spark's own function gave.
 
     Args:
-        cluster: Where it wrote; each schema has a topic of its own.
-        found: Of the scene.
+        cluster: Cluster with the written records; each schema has its own topic.
+        found: Findings of the scene.
     """
     assert found
     for seed, theirs in found.items():

@@ -18,7 +18,7 @@ class TopicSums:
     """A topic's records, added up as `tests.spark.scenes.SUMS` does with rows.
 
     Attributes:
-        sums: Of the first record of each number.
+        sums: Counts and checksums over the first record of each number.
         duplicates: How many records are repetitions.
         wrong_partitions: Records that are not where their row wanted them.
     """

@@ -78,7 +78,7 @@ class SparkProgram:
 
         Args:
             directory: Its own: log, results, and what Spark writes.
-            arguments: Of the program.
+            arguments: Arguments of the program.
             more: Added to its environment.
             python: Its interpreter.
         """
@@ -105,7 +105,7 @@ class SparkProgram:
             timeout_s: Seconds; after them it is killed.
 
         Returns:
-            What it found, by scene.
+            Findings by scene.
 
         Raises:
             SparkProgramError: It failed or did not end.
@@ -161,13 +161,13 @@ def run_job(
 
     Args:
         directory: Its own.
-        arguments: Of the program.
+        arguments: Arguments of the program.
         timeout_s: Seconds that it may take.
         more: Added to its environment.
         python: Its interpreter.
 
     Returns:
-        What each scene found.
+        Findings of each scene.
     """
     need_spark()
     return SparkProgram(directory, arguments, more, python).result(timeout_s)

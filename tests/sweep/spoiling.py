@@ -26,9 +26,9 @@ class ByteCut:
     """Where a connection is lost: at a byte of the n-th request of an API, or of its response.
 
     Args:
-        api: Of the request.
-        occurrence: Which of its requests, from 0, over all connections.
-        at_byte: So many bytes of the frame leave, its size field included.
+        api: Key of the request's API.
+        occurrence: Index among that API's requests, from 0, over all connections.
+        at_byte: Number of the frame's bytes that are sent, including the size field.
         is_response: The response is cut, not the request.
 
     Attributes:
@@ -68,7 +68,7 @@ class ConnectionCut:
     """The bytes written on one connection, in both directions.
 
     Args:
-        cut: Where connections are lost.
+        cut: Request and byte at which the connection is lost.
 
     Attributes:
         is_over: This is the connection that was lost: nothing leaves it any more.
@@ -112,7 +112,7 @@ class Spoiler:
     """Loses a connection of a simulated network.
 
     Args:
-        cut: Where.
+        cut: Request and byte at which the connection is lost.
         ending: How.
     """
 

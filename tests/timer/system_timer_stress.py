@@ -174,10 +174,10 @@ def stress(seconds: float, seed: int = 1) -> list[str]:
 
     Args:
         seconds: No round begins after this long.
-        seed: Of what the threads choose.
+        seed: Seed of the threads' choices.
 
     Returns:
-        What went wrong.
+        The violations that were found.
     """
     clock = SystemClock()
     before_s = sys.getswitchinterval()

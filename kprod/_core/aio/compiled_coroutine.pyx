@@ -56,7 +56,7 @@ cdef class CompiledCoroutine:
     """
 
     cdef object advance(self):
-        """Take a step.
+        """Run the next step.
 
         Returns the object to yield to the event loop (None: continue in its next iteration) or,
         having set `is_over`, the result.
@@ -77,7 +77,7 @@ cdef class CompiledCoroutine:
         return self.send(None)
 
     def send(self, sent):
-        """Take a step; the last one raises StopIteration with the result."""
+        """Run the next step; the last one raises StopIteration with the result."""
         cdef PyObject* owned = NULL
         cdef bint goes_on = _send(<PyObject*>self, NULL, &owned) == PYGEN_NEXT
         step = <object>owned

@@ -55,7 +55,7 @@ cdef class ArrowBatches:
         self._own_shares = []
 
     cdef int follow_topic(self) except -1:
-        """Take over the current sticky partition, which may be newer than the slots."""
+        """Use the current sticky partition, which may be newer than the slots."""
         cdef Py_ssize_t sticky = self._topic_routes.sticky
         self.grow()
         if not 0 <= sticky < PyList_GET_SIZE(self._topic_routes.queues):

@@ -16,7 +16,7 @@ cdef struct GrowingBuffer:
     int64_t capacity
 
 
-# A column of byte strings: where each one ends, what they are, and which of them are there.
+# A column of byte strings: their end positions, their bytes, and which of them are not null.
 cdef struct BytesBuilder:
     GrowingBuffer ends
     GrowingBuffer content
@@ -33,7 +33,7 @@ cdef struct NumberBuilder:
     int64_t null_count
 
 
-# Make room for so many further bytes; False without memory.
+# Make room for this many further bytes; False without memory.
 cdef bint reserve(GrowingBuffer* buffer, int64_t more) noexcept nogil
 cdef bint reserve_bytes(BytesBuilder* column, int64_t rows, int64_t content_bytes) noexcept nogil
 cdef bint reserve_numbers(NumberBuilder* column, int64_t rows, int width) noexcept nogil

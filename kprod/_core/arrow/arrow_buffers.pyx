@@ -22,7 +22,7 @@ from libc.string cimport memset
 from kprod._core.arrow.arrow_abi cimport ArrowArray, ArrowSchema
 
 cdef enum:
-    # Importers may read whole words, and want buffers that are there.
+    # Importers may read whole words, and do not accept missing buffers.
     PADDING_BYTES = 8
     NULLABLE_FLAG = 2
 

@@ -119,7 +119,7 @@ cdef class ArrowColumns:
         return self._columns.row_count - begin
 
     def export(self):
-        """Give the rows away; the next rows begin another table.
+        """Return the rows; later rows begin another table.
 
         Returns:
             Capsules of the schema and of the array, as `__arrow_c_array__` returns them.

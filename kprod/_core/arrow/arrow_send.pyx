@@ -2,7 +2,7 @@
 # cython: nonecheck=True, auto_pickle=False
 """Encodes columns into record batches, with the GIL released.
 
-An array's rows are taken in blocks. For each block the call first plans, without the GIL, where
+An array's rows are processed in blocks. For each block the call first plans, without the GIL, where
 each row goes and how many bytes each partition needs (`arrow_plan`); then, with the GIL, it takes
 memory for all of it; then it encodes the records into batches of its own (`arrow_batches`), again
 without the GIL. A full batch is queued, and at the end of an array all batches are, so that no

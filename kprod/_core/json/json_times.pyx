@@ -37,7 +37,7 @@ cdef object EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 cdef int set_zone(ZoneOffsets* offsets, zone) except -1:
-    """Take a zone: seconds from UTC, or a `tzinfo`, which the caller keeps alive."""
+    """Set the zone: seconds from UTC, or a `tzinfo`, which the caller keeps alive."""
     cdef int slot
     offsets.zone = NULL
     offsets.fixed = 0

@@ -212,11 +212,11 @@ cdef class Counting:
             self.producer.failed_logins += 1
 
     def falls_asleep(self) -> None:
-        """Note that the sender may sleep now."""
+        """Record that the sender may sleep now."""
         self._asleep_ns = self._clock.now_ns()
 
     def wakes_up(self) -> None:
-        """Note that the sender is awake, and handles the events that are ready."""
+        """Record that the sender is awake, and handles the events that are ready."""
         self._awake_ns = self._clock.now_ns()
 
     def has_served(self, int64_t now_ms) -> None:

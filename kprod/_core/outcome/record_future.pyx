@@ -139,7 +139,7 @@ cdef class RecordFuture:
         """Wait for the outcome, and return the error that ended the send, or None.
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: Seconds; None waits without limit.
 
         Raises:
             KprodTimeout: Not settled in time; the record is still being sent.

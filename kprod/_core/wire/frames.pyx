@@ -43,7 +43,7 @@ def whole_frame(bytearray buffer not None, Py_ssize_t count_bytes, int64_t bytes
 
 
 def resize_frame(bytearray frame not None, Py_ssize_t size_bytes):
-    """Change the size of a frame under way, without writing to the new memory.
+    """Change the size of a frame that is being written, without writing to the new memory.
 
     Args:
         frame: No view of it may be in use.

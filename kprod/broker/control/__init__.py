@@ -1,3 +1,3 @@
-"""What a test may do to a cluster, by subject: topics, replicas, brokers, groups, clients."""
+"""Methods by which a test controls a cluster: topics, replicas, brokers, groups, clients."""
 
 __all__ = ()

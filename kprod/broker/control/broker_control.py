@@ -1,4 +1,4 @@
-"""What a test may do with single brokers: stop, start, disconnect, throttle.
+"""Controls single brokers: stop, start, disconnect, throttle.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -14,7 +14,7 @@ class BrokerControl:
     _kprod: ClusterRunner
 
     def stop_broker(self, broker: int) -> None:
-        """Close a broker's connections and refuse new ones; its leaderships move."""
+        """Stop a broker: its connections close, new ones fail, and other brokers lead instead."""
 
         def stop() -> None:
             self._kprod.engine.brokers[broker].stop()
@@ -23,7 +23,7 @@ class BrokerControl:
         self._kprod.call(stop)
 
     def start_broker(self, broker: int) -> None:
-        """Let a stopped broker run again, on the same port; it catches up and joins."""
+        """Start a stopped broker on the same port; its replicas catch up and rejoin."""
 
         def start() -> None:
             self._kprod.engine.brokers[broker].start()
@@ -32,9 +32,11 @@ class BrokerControl:
         self._kprod.call(start)
 
     def disconnect_clients(self, broker: int) -> None:
-        """Close every connection of a broker; it continues running."""
+        """Close all connections of a broker, which continues to run."""
         self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
-        """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
+        """Throttle an API: its responses tell clients to wait, and for that time nothing is read
+        from them; 0 ends it.
+        """
         self._kprod.call(lambda: self._kprod.engine.throttles.update({int(api): throttle_time_ms}))

@@ -1,4 +1,4 @@
-"""How clients get in: addresses, settings, certificates and tokens for those of a cluster.
+"""Provides a cluster's addresses, and settings, certificates and tokens for its clients.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ClientAccess:
-    """Methods of an `EmbeddedCluster` for the clients of its user."""
+    """Methods of an `EmbeddedCluster` that let clients connect and log in."""
 
     __slots__ = ()
 
@@ -22,12 +22,12 @@ class ClientAccess:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all brokers, host and port of each, with commas between."""
+        """Addresses of all brokers as `host:port`, separated by commas."""
         return ",".join(broker.node.address for broker in self._kprod.engine.brokers.values())
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients of a cluster with TLS trust, as PEM text."""
+        """Certificate of the authority that signed the brokers' certificates, as PEM text."""
         from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
 
         return authority().pem
@@ -36,28 +36,28 @@ class ClientAccess:
         """Issue a certificate for a client.
 
         Args:
-            user: Its common name.
+            user: The certificate's common name.
 
         Returns:
-            The certificate and its key, as PEM texts.
+            The certificate and its private key, as PEM texts.
         """
         from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
 
         return authority().client_certificate(user)
 
     def token(self, user: str, *, expires_in_s: float = 3_600, **claims: object) -> str:
-        """Sign a token with which a client logs in by OAUTHBEARER.
+        """Sign a token for a login by OAUTHBEARER.
 
         Args:
-            user: Its subject.
-            expires_in_s: From now on; negative for one that is over.
-            claims: Over those that the cluster wants; None leaves one out.
+            user: The token's subject.
+            expires_in_s: Lifetime in seconds from now; negative for an expired token.
+            claims: Claims that replace those that the cluster requires; None omits one.
 
         Returns:
             The token, a JWT.
 
         Raises:
-            ConfigError: The cluster has no OAUTHBEARER.
+            ConfigError: The cluster does not support OAUTHBEARER.
         """
         tokens = self._kprod.engine.identities.bearer_tokens
         if tokens is None:
@@ -73,16 +73,17 @@ class ClientAccess:
         """Return the settings with which a client connects to this cluster.
 
         Args:
-            user: The user that logs in, where a login is wanted; None for the first one. By
-                OAUTHBEARER any name will do.
-            mechanism: How; None for the first that there is.
-            names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
+            user: User that logs in, if a login is required; None for the first one. OAUTHBEARER
+                accepts any name.
+            mechanism: SASL mechanism; None for the first available one.
+            names: Client whose setting names are used: `kprod`, `confluent`, `kafka` (kafka-python)
+                or `aiokafka`.
 
         Returns:
             Settings by name, bootstrap servers included.
 
         Raises:
-            ConfigError: No such client, user or mechanism is known.
+            ConfigError: The client, user or mechanism is unknown.
         """
         return client_settings(
             self._kprod.engine.security,

@@ -1,4 +1,4 @@
-"""What a test may do with consumer groups: look at them, expire members, move coordinators.
+"""Controls consumer groups: reads their state, expires members, moves coordinators.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -16,35 +16,36 @@ class GroupControl(ReplicaControl):
     _kprod: ClusterRunner
 
     def groups(self) -> list[GroupView]:
-        """All groups, by id: state, generation, members with their assignments, offsets."""
+        """Return all groups, ordered by id: state, generation, members, assignments, offsets."""
         return self._kprod.call(self._kprod.engine.state.groups.views)
 
     def group(self, group_id: str) -> GroupView:
-        """One group as it is now; `Refused` is raised if it is unknown."""
+        """Return the state of one group; raises `Refused` if it is unknown."""
         return self._kprod.call(lambda: self._kprod.engine.state.groups.view(group_id))
 
     def expire_member(self, group_id: str, member: str) -> None:
-        """Let a member's session be over now; `member` is its id or its instance id.
+        """Make a member's session expire now; `member` is its id or its instance id.
 
         Raises:
-            Refused: Group or member is unknown.
+            Refused: The group or the member is unknown.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.expire_member(group_id, member))
 
     def rebalance(self, group_id: str) -> None:
-        """Let a group rebalance now, as if a member had joined again.
+        """Start a rebalance of a group, as if a member had joined again.
 
         Raises:
-            Refused: It is unknown, or has no members.
+            Refused: The group is unknown, or has no members.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.rebalance(group_id))
 
     def move_coordinator(self, group_id: str, *, to: int) -> None:
-        """Let another broker coordinate a group, and all others of its offsets partition.
+        """Make another broker the coordinator of a group, and of all groups of the same partition.
 
         Args:
-            group_id: Known or not; `__consumer_offsets` is made if it is not there.
-            to: A broker that runs; see `move_leader`.
+            group_id: Id of a group, which need not exist; `__consumer_offsets` is created if it
+                does not exist.
+            to: Id of a running broker, as for `move_leader`.
 
         Raises:
             Refused: The broker does not run.

@@ -1,7 +1,7 @@
-"""Waits of a test for records that its own code sends later, or on other threads.
+"""Waits for records that the tested code sends later, or on other threads.
 
-The log is looked at every few milliseconds on the broker's thread, and decoded only when it has
-grown: a wait costs next to nothing.
+The broker's thread checks the log's size every few milliseconds; the log is decoded only when it
+has grown, so a wait uses almost no CPU time.
 
 Thread-safety: as `EmbeddedCluster`, which must run in its own thread.
 """
@@ -28,18 +28,18 @@ class RecordWaits(TopicControl):
     def wait_for_records(
         self, topic: str, count: int = 1, *, timeout: float = 10.0
     ) -> dict[int, list[Record]]:
-        """Wait until a topic has so many records.
+        """Wait until a topic has at least `count` records.
 
         Args:
-            topic: It may be made meanwhile.
-            count: In all partitions together, at least.
+            topic: Name of the topic, which may be created during the wait.
+            count: Minimum number of records in all partitions together.
             timeout: Seconds to wait.
 
         Returns:
-            All records that are there then, in order of offset, by partition, as `records` does.
+            All records of the topic, in order of offset, by partition, as from `records`.
 
         Raises:
-            KprodTimeout: There are fewer after the timeout; the text says how many.
+            KprodTimeout: The topic has fewer records after the timeout; the text says how many.
         """
         log = _GrowingLog(self, self._kprod, topic, count=count, timeout_s=timeout)
         while (found := log.look()) is None:
@@ -56,15 +56,15 @@ class RecordWaits(TopicControl):
         """Wait as `wait_for_records` does, while the event loop runs other tasks.
 
         Args:
-            topic: It may be made meanwhile.
-            count: In all partitions together, at least.
+            topic: Name of the topic, which may be created during the wait.
+            count: Minimum number of records in all partitions together.
             timeout: Seconds to wait.
 
         Returns:
-            All records that are there then, in order of offset, by partition.
+            All records of the topic, in order of offset, by partition.
 
         Raises:
-            KprodTimeout: There are fewer after the timeout; the text says how many.
+            KprodTimeout: The topic has fewer records after the timeout; the text says how many.
         """
         log = _GrowingLog(self, self._kprod, topic, count=count, timeout_s=timeout)
         while (found := log.look()) is None:  # noqa: ASYNC110 - the log is on another thread
@@ -73,7 +73,7 @@ class RecordWaits(TopicControl):
 
 
 class _GrowingLog:
-    """A topic's log that is looked at until it has enough records."""
+    """Checks a topic's log until it has enough records."""
 
     __slots__ = (
         "_clock",
@@ -107,13 +107,13 @@ class _GrowingLog:
         self._found = 0
 
     def look(self) -> dict[int, list[Record]] | None:
-        """Return the records if they are enough.
+        """Return the records if there are enough.
 
         Returns:
-            None while they are not.
+            All records; None if there are too few.
 
         Raises:
-            KprodTimeout: It is too late.
+            KprodTimeout: The timeout is over.
         """
         ends = self._runner.call(self._end_offsets)
         if ends is not None and ends != self._ends:

@@ -1,4 +1,4 @@
-"""What a test may do with the replicas of a partition: lead, lag, catch up, lose records.
+"""Controls the replicas of a partition: lead, lag, catch up, lose records.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -17,22 +17,22 @@ class ReplicaControl:
     _kprod: ClusterRunner
 
     def describe(self, topic: str, partition: int) -> PartitionView:
-        """A partition's leader, replicas and offsets."""
+        """Return a partition's leader, replicas and offsets."""
         return self._kprod.call(
             lambda: PartitionView.of(self._kprod.engine.partition(topic, partition))
         )
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
-        """Let another broker lead.
+        """Make another broker the leader of a partition.
 
         Args:
-            topic: Of the partition.
-            partition: Its index.
-            to: A broker that runs. If its replica is behind, the rest of the log is lost; if it has
-                none, it takes the old leader's.
+            topic: Topic of the partition.
+            partition: Index of the partition.
+            to: Id of a running broker. If its replica lags behind, the rest of the log is lost; if
+                it has no replica, it gets the old leader's.
 
         Raises:
-            Refused: The partition is unknown or the broker does not run.
+            Refused: The partition is unknown, or the broker does not run.
         """
 
         def move() -> None:
@@ -44,7 +44,7 @@ class ReplicaControl:
         self._kprod.call(move)
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> None:
-        """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
+        """Drop all batches that reach `to_offset`, acknowledged or not, on all replicas."""
 
         def cut() -> None:
             self._kprod.engine.partition(topic, partition).truncate(to_offset)
@@ -53,11 +53,11 @@ class ReplicaControl:
         self._kprod.call(cut)
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
-        """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
+        """Set how long after an append a follower copies it; 0 for at once, None for never."""
         self._kprod.call(
             lambda: self._kprod.engine.partition(topic, partition).set_lag(broker, lag_ms)
         )
 
     def catch_up(self, topic: str, partition: int, broker: int) -> None:
-        """Let a held follower copy everything, once."""
+        """Make a lagging follower copy everything, once."""
         self._kprod.call(lambda: self._kprod.engine.partition(topic, partition).catch_up(broker))

@@ -1,4 +1,4 @@
-"""What a test may do with the topics of a cluster: make, delete and read them.
+"""Controls the topics of a cluster: creates, deletes and reads them.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -29,16 +29,16 @@ class TopicControl:
         replication_factor: int = -1,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a topic.
+        """Create a topic.
 
         Args:
-            name: Legal and free.
-            partitions: −1 takes the cluster's default.
-            replication_factor: −1 takes the cluster's default.
-            settings: Kafka's dotted names, such as `message.timestamp.type`.
+            name: A valid name that no topic has.
+            partitions: Number of partitions; −1 for the cluster's default.
+            replication_factor: Number of replicas; −1 for the cluster's default.
+            settings: Topic settings by Kafka's dotted name, such as `message.timestamp.type`.
 
         Raises:
-            Refused: It cannot be made.
+            Refused: The name or a setting is invalid, or the topic exists; the text says which.
         """
         self._kprod.call(
             lambda: self._kprod.engine.state.create_topic(
@@ -50,11 +50,11 @@ class TopicControl:
         )
 
     def delete_topic(self, name: str) -> None:
-        """Take a topic out; made again, it has another id."""
+        """Delete a topic; if it is created again, it has another id."""
         self._kprod.call(lambda: self._kprod.engine.state.delete_topic(name))
 
     def records(self, topic: str) -> dict[int, list[Record]]:
-        """All records that the log holds, by partition, those not yet replicated too.
+        """Return all records of a topic, including those that are not replicated yet.
 
         Returns:
             Records in order of offset, by partition.
@@ -69,7 +69,7 @@ class TopicControl:
         }
 
     def batches(self, topic: str) -> dict[int, list[bytes]]:
-        """The batches of a topic as they are stored, by partition."""
+        """Return the batches of a topic as they are stored, by partition."""
         return self._kprod.call(
             lambda: {
                 partition.name.partition: [bytes(it.view) for it in partition.log.batches()]
@@ -78,14 +78,14 @@ class TopicControl:
         )
 
     def apply_retention(self, topic: str) -> None:
-        """End the active segments of a topic and drop all segments that are due.
+        """Close the active segments of a topic, and delete all segments past their retention.
 
-        Kafka looks every five minutes only (`log.retention.check.interval.ms`), and its segments
-        end only when something is appended.
+        Kafka checks retention only every five minutes (`log.retention.check.interval.ms`), and
+        closes a segment only when something is appended.
 
         Raises:
             Refused: The topic is unknown.
-            OSError: A segment cannot be ended.
+            OSError: A segment cannot be closed.
         """
 
         def apply() -> None:
@@ -98,14 +98,14 @@ class TopicControl:
         self._kprod.call(apply)
 
     def compact(self, topic: str) -> dict[int, "RoundSummary"]:
-        """End the active segments of a topic and compact all of it, now.
+        """Close the active segments of a topic, and compact all segments now.
 
-        Kafka never compacts the active segment, and looks for dirty logs every 15 seconds only
-        (`log.cleaner.backoff.ms`). Records above the high watermark, of open transactions, and
-        those younger than `min.compaction.lag.ms` stay as they are, as they always do.
+        Kafka never compacts the active segment, and looks for dirty logs only every 15 seconds
+        (`log.cleaner.backoff.ms`). As always, these records are not compacted: records above the
+        high watermark, of open transactions, and younger than `min.compaction.lag.ms`.
 
         Args:
-            topic: With `compact` in its `cleanup.policy`.
+            topic: Name of a topic with `compact` in its `cleanup.policy`.
 
         Returns:
             A summary for each partition.
@@ -123,9 +123,9 @@ class TopicControl:
         return self._kprod.call(compact)
 
     def forget_topic(self, topic: str) -> None:
-        """Let Metadata deny a topic that is there."""
+        """Make Metadata responses report an existing topic as unknown."""
         self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.add(topic))
 
     def remember_topic(self, topic: str) -> None:
-        """Let Metadata tell of a forgotten topic again."""
+        """Make Metadata responses include a forgotten topic again."""
         self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.discard(topic))

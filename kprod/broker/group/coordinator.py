@@ -87,7 +87,7 @@ class GroupCoordinator:
         return topic
 
     def start(self) -> None:
-        """Load every shard whose partition has a leader, if the topic is there."""
+        """Load every shard whose partition has a leader, if the topic exists."""
         topic = self._context.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return
@@ -171,7 +171,7 @@ class GroupCoordinator:
         """One group.
 
         Returns:
-            What it looks like now.
+            A snapshot of the group.
 
         Raises:
             Refused: It is unknown.

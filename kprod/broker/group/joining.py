@@ -18,17 +18,17 @@ from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member's first join may wait: its client may be gone, and nobody can tell."""
+"""Timeout of a new member's first join: its client may be gone, and the coordinator cannot know."""
 
 _FIRST_VERSION_THAT_KNOWS_ITS_ID = 4
 
 
 def join(shard: CoordinatorShard, request: Request) -> None:
-    """Take a JoinGroup request: answer it, or park it.
+    """Handle a JoinGroup request: respond, or park it.
 
     Args:
         shard: The loaded shard that holds the group.
-        request: Of version 0 to 9.
+        request: The JoinGroup request, version 0 to 9.
     """
     body = request.body
     member_id: str = body["member_id"]

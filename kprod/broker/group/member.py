@@ -20,14 +20,14 @@ class Member:
     """A member.
 
     Attributes:
-        member_id: As the coordinator named it.
-        instance_id: Of a static member; else None.
-        client_id: As the client calls itself.
+        member_id: Member id that the coordinator assigned.
+        instance_id: Instance id of a static member; None for a dynamic one.
+        client_id: Client id in the member's requests.
         client_host: Its address behind a slash, as Kafka writes it.
         session_timeout_ms: Longest time between two signs of life.
         rebalance_timeout_ms: Longest time that it may take to join again.
-        protocols: What it supports.
-        assignment: Of the present generation.
+        protocols: Protocols that the member supports.
+        assignment: The member's assignment in the current generation.
         is_new: Its first join is not answered yet.
         parked_join: The JoinGroup request that waits.
         parked_sync: The SyncGroup request that waits.
@@ -84,7 +84,7 @@ class Member:
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says about itself for a protocol.
+        """Return the member's metadata for a protocol.
 
         Args:
             protocol: One that it supports, or none.

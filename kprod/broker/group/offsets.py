@@ -54,12 +54,12 @@ class OffsetTable:
         ]
 
     def put(self, key: OffsetKey, offset: Offset, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take a commit in.
+        """Store a committed offset.
 
         Args:
-            key: What it belongs to.
+            key: Group, topic and partition of the offset.
             offset: Its `log_offset` decides which of two is newer.
-            producer_id: Of a transaction that is open; the offset waits for its marker.
+            producer_id: Producer id of an open transaction, whose marker the offset waits for.
         """
         if producer_id != NO_PRODUCER_ID:
             self._pending.setdefault(producer_id, {})[key] = offset

@@ -35,11 +35,11 @@ _ANSWERS: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What clients are told when an append fails."""
+"""The error codes that clients get for the errors of an append."""
 
 
 def told(code: int) -> int:
-    """What a group's client is told of an append's error."""
+    """Return the error code that a group's client gets for an append's error."""
     return int(_ANSWERS.get(code, ErrorCode(code)))
 
 
@@ -53,7 +53,7 @@ class OffsetsLog:
     __slots__ = ("_context", "_epoch", "_node_id", "_partition", "is_open")
 
     def __init__(self, context: CoordinatorContext, partition: Partition) -> None:
-        """Take the partition's present leader for the one that writes."""
+        """Use the partition's current leader as the broker that writes."""
         self._context = context
         self._partition = partition
         self._node_id = partition.leader_id

@@ -39,7 +39,7 @@ MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
 
 
 class Event(enum.Enum):
-    """What a client asks of a group and a state may reject."""
+    """A client's action on a group that a state may reject."""
 
     JOIN_NEW = "join of a new member"
     JOIN_KNOWN = "join of a known member"
@@ -93,7 +93,7 @@ def rejection(event: Event, state: GroupState) -> ErrorCode:
 
     Args:
         event: The kind of request.
-        state: Of the group.
+        state: State of the group.
 
     Returns:
         `NONE` if the state takes it.

@@ -18,7 +18,7 @@ class MemberView(NamedTuple):
     Attributes:
         member_id: Id that the coordinator assigned.
         instance_id: Instance id of a static member; None for a dynamic one.
-        client_id: The client id.
+        client_id: Client id of its last join.
         client_host: The client's address with a leading slash.
         assignment: Partitions by topic; None if the bytes are not a consumer's assignment.
         assignment_bytes: The assignment as the leader sent it.

@@ -13,7 +13,7 @@ Behaviour.
     G. From version 5 the response tells the topic's numbers and all of its settings.
     H. More than 10,000 topics and partitions in one request: POLICY_VIOLATION for every topic;
        more than the cluster may have (`topics_max`, `partitions_max`): for the topic.
-    I. A long request is handled in slices; topics that it makes are there one by one.
+    I. A long request is handled in slices; its topics appear one by one.
 Rights: CREATE on the cluster, or on the topic.
 Versions: 2 to 7.
 Left out: the id of a topic that is only checked.

@@ -6,7 +6,7 @@ Behaviour.
        the connection is closed.
     B. From version 1 the last response says how long the session lasts: the broker's limit or the
        rest of a token's life, whichever ends first.
-    C. Where no login is under way, ILLEGAL_SASL_STATE; the connection stays.
+    C. If no login is in progress, ILLEGAL_SASL_STATE; the connection stays.
 Versions: 0 to 2.
 Source: Kafka's SaslServerAuthenticator (4.3), KIP-152, KIP-368.
 """

@@ -1,4 +1,4 @@
-"""How topics' and brokers' settings are told, in DescribeConfigs and in CreateTopics.
+"""Describes topics' and brokers' settings in DescribeConfigs and CreateTopics responses.
 
 Thread-safety: pure functions.
 Source: Kafka ConfigHelper, ReplicationControlManager; types and defaults from Kafka 4.3.1.
@@ -31,9 +31,9 @@ class Synonym(NamedTuple):
     """A value that a setting has, or would have if the one before it were deleted.
 
     Attributes:
-        name: Of the setting; the broker's names differ from the topics'.
-        value: As text.
-        source: One of the numbers above.
+        name: Name of the setting; the broker's names differ from the topics'.
+        value: Value as text.
+        source: Number of the value's source; one of the constants above.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Told(NamedTuple):
 
     Attributes:
         name: Kafka's dotted name.
-        value: As text.
+        value: Value as text.
         source: One of the numbers above.
-        kind: As `topic_settings` numbers them.
+        kind: Number of the value's type, as in `topic_settings`.
         read_only: Whether no request could change it in Kafka.
         synonyms: The one that holds first.
     """
@@ -92,7 +92,7 @@ def topic_settings(topic: Topic, config: EmbeddedConfig) -> list[Told]:
 def _cluster_synonyms(
     setting: TopicSetting, name: str, cluster: Mapping[str, str]
 ) -> Iterator[Synonym]:
-    """What holds without a topic's own value."""
+    """Yield the values that apply without a topic's own value."""
     broker_name, value = setting.broker_name, cluster.get(name, setting.default)
     if broker_name and value != setting.default:
         yield Synonym(broker_name, value, OF_BROKER)
@@ -198,7 +198,7 @@ _FIELD_OF_SETTING = {
     "replica.lag.time.max.ms": (LONG, "replica_lag_time_max_ms"),
     "socket.request.max.bytes": (INT, "frame_bytes_max"),
 }
-"""What exists here, under Kafka's name."""
+"""Settings of `EmbeddedConfig` by Kafka's name, with their types."""
 
 _FIXED_SETTINGS = {
     "compression.type": (STRING, "producer"),
@@ -206,4 +206,4 @@ _FIXED_SETTINGS = {
     "max.incremental.fetch.session.cache.slots": (INT, "0"),
     "unclean.leader.election.enable": (BOOLEAN, "false"),
 }
-"""How this broker behaves, which nothing can change."""
+"""Settings whose value is fixed in the embedded broker."""

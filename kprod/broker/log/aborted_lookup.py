@@ -25,8 +25,8 @@ def aborted_in(
 
     Args:
         log: The log that was read.
-        offset: Where the read began.
-        count_bytes: How many bytes were read.
+        offset: First offset of the read.
+        count_bytes: Number of bytes that were read.
         limit_offset: The read's upper limit, exclusive.
 
     Returns:

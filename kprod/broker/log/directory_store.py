@@ -145,7 +145,7 @@ class DirectoryStore:
         """Hand files, or the directory, to the syncer.
 
         Args:
-            names: Of files; None for the directory.
+            names: Names of files; None for the directory.
             done: Called once on the broker's thread, with the error or None.
 
         Raises:

@@ -58,7 +58,7 @@ class Disk(Protocol):
         """Make the names in a directory durable."""
 
     def prepare_sync(self, path: str, *, is_directory: bool = False) -> Sync:
-        """Take hold of a file or a directory, to sync it later, whatever its name is then."""
+        """Open a file or a directory, to sync it later, even if it is renamed meanwhile."""
 
     def rename(self, path: str, new_path: str) -> None:
         """Rename a file or a directory; an existing file of the new name is replaced."""

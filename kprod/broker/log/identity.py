@@ -135,7 +135,7 @@ def take_clean_close(disk: Disk, directory: str) -> bool:
     """Check whether the last close was clean, and remove the mark before anything is written.
 
     Returns:
-        True if the mark was there.
+        True if the mark existed.
     """
     path = f"{directory}/{CLEAN_CLOSE_FILE}"
     was_clean = disk.exists(path)

@@ -1,10 +1,10 @@
-"""What of a log on disk survives a crash of the operating system, and how it is made to.
+"""Tracks which part of a log on disk survives a crash of the operating system, and syncs the rest.
 
 Invariants.
-    All below the recovery point is synced. It moves up only by a sync that has ended well, and down
-    when the log is cut: the batches that come then must be checked after a crash.
-    A sync that failed is not tried again: the operating system may have dropped the bytes and would
-    report success.
+    Everything below the recovery point is synced. A successful sync raises it; a truncation of the
+    log lowers it, since later batches must be checked after a crash.
+    A failed sync is not repeated: the operating system may have dropped the bytes and would report
+    success.
 
 Thread-safety: the broker's thread.
 Source: Kafka UnifiedLog.flush and LocalLog.flush (4.3).
@@ -47,10 +47,10 @@ class LogSyncs:
     )
 
     def __init__(self, store: Store, recovery_point: int) -> None:
-        """Take a log whose files are synced up to an offset.
+        """Create the tracker of a log whose files are synced up to an offset.
 
         Args:
-            store: Has the files.
+            store: The store with the log's files.
             recovery_point: The offset.
         """
         self._store = store
@@ -62,14 +62,14 @@ class LogSyncs:
         self.recovery_point: int = recovery_point
 
     def note_new_name(self) -> None:
-        """Take note that a file was made or renamed: the directory is to be synced, too."""
+        """Record that a file was created or renamed: the directory must be synced, too."""
         self._has_new_names = True
 
     def note_cut(self, end_offset: int) -> bool:
-        """Take note that the log is about to be cut.
+        """Record that the log is about to be truncated.
 
         Args:
-            end_offset: Where the log will end.
+            end_offset: End offset that the log will have.
 
         Returns:
             Whether the recovery point went down; it must be written down before the cut.
@@ -85,8 +85,8 @@ class LogSyncs:
         """Sync everything now.
 
         Args:
-            segments: Those from the recovery point on, the active one last.
-            end_offset: Of the log.
+            segments: The segments from the recovery point on, the active one last.
+            end_offset: End offset of the log.
 
         Raises:
             OSError: It cannot be synced now, or could not be before.
@@ -111,8 +111,8 @@ class LogSyncs:
         """Have everything synced in the background; then the recovery point moves.
 
         Args:
-            segments: Those from the recovery point on, the active one last.
-            end_offset: Of the log.
+            segments: The segments from the recovery point on, the active one last.
+            end_offset: End offset of the log.
 
         Raises:
             OSError: A file cannot be opened.

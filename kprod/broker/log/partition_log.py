@@ -51,7 +51,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
 
     Attributes:
         cleaned_offset: All records below this offset were compacted; −1 if none were.
-        cut_count: How many times the log was truncated.
+        cut_count: Number of truncations.
         delete_files: Deletes the files of a dropped segment.
         epochs: The leader epochs with their start offsets.
         log_start_offset: First offset that can be read.

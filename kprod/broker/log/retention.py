@@ -39,7 +39,7 @@ class RetentionLimits(NamedTuple):
 
     @classmethod
     def of_topic(cls, config: TopicConfig) -> "RetentionLimits":
-        """Take the limits from a topic's settings; without the policy `delete` there are none."""
+        """Create the limits from a topic's settings; without the policy `delete` there are none."""
         return cls(config.retention_ms, config.retention_bytes) if config.deletes else cls()
 
 

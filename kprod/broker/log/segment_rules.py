@@ -55,7 +55,7 @@ class SegmentRules(NamedTuple):
     @classmethod
     @functools.lru_cache(maxsize=1_024)  # the partitions of a topic share them
     def of_topic(cls, config: TopicConfig, *, is_durable: bool) -> "SegmentRules":
-        """Take the rules from a topic's settings.
+        """Create the rules from a topic's settings.
 
         Args:
             config: The topic's settings.

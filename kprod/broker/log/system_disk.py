@@ -97,7 +97,7 @@ class SystemDisk:
             os.close(descriptor)
 
     def prepare_sync(self, path: str, *, is_directory: bool = False) -> Sync:
-        """Take hold of a file or a directory by a descriptor of its own."""
+        """Open a file or a directory for a later sync, with its own descriptor."""
         if is_directory:
             return _HeldDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         return _HeldDescriptor(os.dup(self._pool.descriptor(path)))

@@ -19,7 +19,7 @@ class Identities:
 
     Attributes:
         credentials: Users with their passwords.
-        delegation_tokens: Delegation tokens.
+        delegation_tokens: Delegation tokens, created by requests.
         bearer_tokens: Verifies OAUTHBEARER tokens; None if the mechanism is not served.
     """
 

@@ -21,7 +21,7 @@ _INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSecurity:
-    """How clients connect to an embedded cluster; the same for all brokers.
+    """Settings for connections to an embedded cluster; the same for all brokers.
 
     Attributes:
         protocol: `PLAINTEXT`, `SSL` for TLS, `SASL_PLAINTEXT` or `SASL_SSL` for logins without or

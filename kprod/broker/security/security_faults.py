@@ -11,8 +11,8 @@ class SecurityFaults:
 
     Attributes:
         refusals: Error texts for the next logins, one each.
-        handshake_cuts: For each of the next TLS connections, the number of the broker's bytes after
-            which it is closed.
+        handshake_cuts: Number of the broker's bytes after which each of the next TLS connections is
+            cut.
         tampered_count: Number of TLS records to modify before they are sent.
     """
 

@@ -43,7 +43,7 @@ class LoginJobs(Protocol):
         """
 
     def close(self) -> None:
-        """Forget all jobs; one that is under way ends on its own."""
+        """Discard all jobs; a running one ends by itself."""
 
 
 class LoginThread:
@@ -82,7 +82,7 @@ class LoginThread:
             self._is_closed = True
             self._jobs.clear()
             self.outcomes.clear()
-            self._wakeup = _ignore  # a job under way must not keep the client alive
+            self._wakeup = _ignore  # a running job must not keep the client alive
 
     def _work(self) -> None:
         while (next_one := self._next()) is not None:
@@ -114,7 +114,7 @@ class InlineJobs:
     """Runs each job at once, where there are no threads; its outcome is told a turn later."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
-        """Take the wakeup.
+        """Create an executor that needs no threads.
 
         Args:
             wakeup: Ends the client's sleep.
@@ -145,7 +145,7 @@ def as_failure(error: BaseException, said: str) -> AuthenticationFailed:
     """Put an error of a job into words, on the thread that met it: its text may run any code.
 
     Args:
-        error: Of the application, a library or kprod.
+        error: An error of the application, a library or kprod.
         said: The text's beginning.
 
     Returns:

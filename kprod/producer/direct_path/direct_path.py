@@ -11,7 +11,7 @@ outcome, it waits at the socket and completes the request (`await_response`).
     sender sleeps, its selector watches           caller
                                                   send()    → drained, encoded, written
                                                   result()  → selector paused, waits at the socket
-                                                            → response taken in; the next send
+                                                            → response processed; the next send
                                                               has the selector watch again
 
 The path is taken only where all of it is compiled code, so that no signal handler can run in

@@ -89,8 +89,8 @@ class Member:
     """One member on a connection of its own.
 
     Attributes:
-        member_id: As the coordinator named it.
-        generation: Of its last successful join.
+        member_id: Member id that the coordinator assigned.
+        generation: Generation of its last successful join.
     """
 
     def __init__(self, client: Client, fields: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class Machine:
     """A disk, the logs on it, and what must be there after a crash.
 
     Attributes:
-        histories: What the first partition may hold: a prefix of one of them.
+        histories: Possible contents of the first partition: a prefix of one of them.
         flushed_count: Batches of it that no crash may take.
         dropped_count: Batches of it, the oldest ones, that retention may have taken.
     """

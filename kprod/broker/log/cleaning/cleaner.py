@@ -77,7 +77,7 @@ class CleanerSettings(NamedTuple):
 
     @classmethod
     def of_cluster(cls, config: EmbeddedConfig) -> "CleanerSettings":
-        """Take the cleaner's settings from a cluster's."""
+        """Create the cleaner's settings from a cluster's."""
         return cls(
             config.cleaner_dedupe_buffer_size,
             config.cleaner_io_max_bytes_per_second,

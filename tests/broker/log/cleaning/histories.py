@@ -57,7 +57,8 @@ class History:
         sent: All records, by offset.
         aborted: Offsets of records whose transaction was aborted.
         batch_of: First offset of each record's batch, by the record's offset.
-        horizon_ms: When the tombstones of a batch may go, by the batch's first offset.
+        horizon_ms: Time at which the tombstones of a batch may be removed, by the batch's first
+            offset.
     """
 
     def __init__(self, log: PartitionLog, seed: int) -> None:
@@ -174,8 +175,8 @@ class History:
         """What a round must leave.
 
         Args:
-            before: What the log held.
-            end_offset: Where the round ended.
+            before: Records of the log before the round.
+            end_offset: Offset at which the round ended.
 
         Returns:
             Records in order.
