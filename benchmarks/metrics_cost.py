@@ -107,4 +107,4 @@ def _measure(run: Callable[..., float], *, has_metrics: bool) -> Callable[[], fl
 
 
 if __name__ == "__main__":
-    main("What metrics cost", benchmark)
+    main("Cost of metrics", benchmark)

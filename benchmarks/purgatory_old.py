@@ -1,7 +1,7 @@
 """The purgatory of Kafka 0.8, written once, as the side to compare with.
 
 One delay queue of requests, a list of watchers for each key, a reaper that expires, and a purge
-every so many requests, which looks at everything. A finished request stays until its timeout or
+every N requests, which checks everything. A finished request stays until its timeout or
 that purge.
 
 It is made for threads, as Kafka's is and as kprod's is: each request and each list has its lock,

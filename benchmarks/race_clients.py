@@ -1,8 +1,7 @@
 """One client's sustained run: send for so long and so much, check every outcome, count the cost.
 
-What `kprod perf` drives, too, is driven by its loops (`kprod.perf.client_loops`) and with their
-settings. The other ways of sending are here, and the two that `old_and_new` needs for trees that
-have no `kprod.perf`.
+Clients that `kprod perf` supports use its loops (`kprod.perf.client_loops`) and settings. The other
+ways of sending are here, and the two that `old_and_new` needs for trees that have no `kprod.perf`.
 
 A client with futures keeps the last 100,000 of them at least, and looks at each before it is
 dropped: kprod once it is settled, the others wait for it. A client with callbacks counts the calls,

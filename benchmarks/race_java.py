@@ -4,8 +4,8 @@ Set up as Kafka's documentation advises for throughput: batches of 1 MB, linger 
 buffer memory; acks=all and idempotent by default. Java's flags are those of Kafka's start script.
 
 Its rate and CPU time are taken after the warm-up: between the first and the last of the lines that
-the tool prints every second. A run too short for that counts as a whole. The tool sends so many
-records, not for so long: a run that took less than was asked for is done again, with more.
+the tool prints every second. A run too short for that counts as a whole. The tool takes a
+number of records, not a duration: a run that was too short is repeated with more.
 
 Thread-safety: one thread, the caller's.
 Source: Kafka 4.3.1, org.apache.kafka.tools.ProducerPerformance; bin/kafka-run-class.sh.

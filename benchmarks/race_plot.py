@@ -1,8 +1,8 @@
 """The race's picture: two charts, rate and CPU, each with kprod and its peers before every broker.
 
-What a broker can take is a line across its clients' bars, not a bar: it bounds them, and is no
-client. Where it is many times the fastest client, it is written at the edge instead, since a scale
-that reaches it would hide the clients' differences.
+A broker's maximum rate is a line across its clients' bars, not a bar: it is their limit, and no
+client. If it is many times the fastest client's rate, it is written at the edge instead, since a
+scale that reaches it would hide the clients' differences.
 
     python benchmarks/race_plot.py docs/performance.md docs/plots/race.png
 

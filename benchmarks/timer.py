@@ -1,7 +1,7 @@
 """Measures timers: churn, add and fire, a mix of both, and memory, from 10³ to 10⁶ pending tasks.
 
 Churn is what timers mostly see: n are pending, each step cancels one and adds one; the delays are
-5 ms, 30 s and 120 s, ± 20 %, and time stands still. The victim is the oldest, or any: then most of
+5 ms, 30 s and 120 s, ± 20 %, and time stays. The victim is the oldest, or any: then most of
 the cost is cache misses, the loop's own two included (list slot and handle), which all rivals pay.
 
 Costs are CPU time, so that other load on the machine counts less.
@@ -26,7 +26,7 @@ from timer_rivals import RIVALS, Rival
 DELAYS_MS = (5, 30_000, 120_000)
 SPREAD = 0.2
 TURN_STEPS = 1_000
-"""A loop's turn comes after so many steps; `asyncio` compacts in it."""
+"""Steps between two turns of a loop; `asyncio` compacts in it."""
 
 KEPT = 1_000
 """Timers that live while the others come and go."""

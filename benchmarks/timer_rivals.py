@@ -1,6 +1,6 @@
 """The rivals of `timer`: the same three operations for each way of keeping deadlines.
 
-Each is set up at its best: no wrapper around C code, and time that stands still costs it
+Each is set up at its best: no wrapper around C code, and time that does not change costs it
 a C call. `add` takes a delay in its own unit and a callback, `cancel` what `add` gave, `turn` moves
 the time and fires.
 

@@ -12,7 +12,7 @@ thread writes its line where an exception leaves nothing half done.
 A line waits up to `LINE_WAIT_S` for a busy handler, and is then dropped. A signal handler may close
 a producer while its thread is inside a handler's `emit`, which holds that handler's lock: the
 sender, whose end the close waits for, must not wait for that lock. (If another thread enters a
-handler after it was found free, the line waits as long as it takes: `logging` has no write with a
+handler after it was found free, the line waits without limit: `logging` has no write with a
 timeout.)
 
 Thread-safety: any thread; no lock of kprod's may be held.

@@ -1,4 +1,4 @@
-"""Which outside inputs a module uses: clocks, sockets, threads, chance, hashes of a process.
+"""Finds the outside inputs of a module: clocks, sockets, threads, random numbers, process hashes.
 
 A simulation replaces the modules that own these inputs, so any other use differs from run
 to run.
@@ -82,7 +82,7 @@ def _annotation_nodes(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _door_of_import(module: str, name: str | None, other: str | None = None) -> Iterator[str]:
-    """What `import module as other`, or `from module import name`, opens."""
+    """Return the inputs opened by `import module as other`, or `from module import name`."""
     root, _, _ = module.partition(".")
     if root in MODULES:
         yield root
@@ -93,7 +93,7 @@ def _door_of_import(module: str, name: str | None, other: str | None = None) -> 
 
 
 def _door_of_use(used: str, *, is_annotation: bool) -> Iterator[str]:
-    """What `module.name` opens, where it stands."""
+    """Return the inputs opened by `module.name`."""
     module, _, name = used.partition(".")
     if used in CALLS:
         yield used

@@ -6,7 +6,7 @@ It depends on addresses, or on how the process hashes texts; that of integers do
 import ast
 from collections.abc import Iterator
 
-# What takes a set and gives the same whatever its order is.
+# Functions whose result does not depend on the order of a set.
 _ORDERLESS = frozenset({"all", "any", "frozenset", "len", "max", "min", "set", "sorted", "sum"})
 _WALKS = frozenset({"enumerate", "iter", "list", "map", "tuple", "zip"})
 _TAKES_MANY = frozenset({"extend", "extendleft", "fromkeys", "join", "writelines"})

@@ -112,7 +112,7 @@ def test_there_are_such_modules() -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_an_attribute_has_two_homes(source: Path) -> None:
-    """What the source assigns is what the `.pxd` declares, there or in a base class."""
+    """The attributes that the source assigns are declared in the `.pxd`, or in a base class."""
     inherited = {
         attribute
         for other in SOURCES

@@ -56,7 +56,7 @@ def test_development_is_pinned_with_hashes() -> None:
 
 
 def test_development_is_no_extra() -> None:
-    """What users may ask for by `kprod[…]` is for users."""
+    """The extras, which users install as `kprod[…]`, are for users."""
     assert set(PROJECT["optional-dependencies"]) == {
         *("arrow", "cli", "demo", "json", "opentelemetry", "perf", "prometheus", "spark"),
         "testing",

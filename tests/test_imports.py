@@ -1,4 +1,4 @@
-"""What an import brings with it: little, and nothing that only some programs need."""
+"""The modules that an import loads: few, and none that only some programs need."""
 
 import subprocess
 import sys

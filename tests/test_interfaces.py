@@ -32,7 +32,7 @@ class _Counting:
 
 
 def test_plain_functions_are_serializers_and_partitioners() -> None:
-    """What fits other Python clients fits here: nothing to inherit from."""
+    """Objects for other Python clients work here: there is no base class to inherit from."""
     serializer: Serializer = str.encode
     partitioner: Partitioner = _first
     assert serializer("é") == b"\xc3\xa9"

@@ -1,4 +1,4 @@
-"""What a user gets: the wheel holds the package and nothing else, the sdist all that builds it."""
+"""The contents of wheel and sdist: the package alone, and everything that builds it."""
 
 import importlib.machinery
 import shutil

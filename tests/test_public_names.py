@@ -1,4 +1,4 @@
-"""What `import kprod` offers: exactly this, and each name documented."""
+"""The names of `import kprod`: exactly these, each documented."""
 
 import ast
 import inspect

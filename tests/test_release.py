@@ -1,4 +1,4 @@
-"""What a release needs: changelog, workflow, and a wheel that is the same whenever it is packed."""
+"""The parts of a release: changelog, workflow, and a reproducible wheel."""
 
 import importlib.machinery
 import json

@@ -1,4 +1,4 @@
-"""What the public objects say of themselves: name, state, brokers; at any time, and no secret."""
+"""The `repr` of public objects: name, state, brokers; at any time, and without secrets."""
 
 import asyncio
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "kprod"
 CORE = PACKAGE / "_core"
-# What a room of the core may import besides itself; "" is the ground floor.
+# The rooms that a room of the core may import besides itself; "" is the ground floor.
 LOOKS_DOWN_TO: dict[str, set[str]] = {
     "": set(),
     "memory": {""},

@@ -19,7 +19,7 @@ API = frozenset(
 )
 ASYNC_API = API | {"start", "send_and_wait"}
 
-# What producers had beside their documented names, when they were engines themselves.
+# Attributes that producers once had beside their documented ones.
 FORMER = frozenset(
     {
         *(
@@ -125,7 +125,7 @@ def _subclass(base: type, api: frozenset[str], names: set[str], calls: dict[str,
 
 
 def _work(producer: Any) -> None:
-    """What an application does with a producer."""
+    """An application's use of a producer."""
     for number in range(SENDS):
         assert producer.send("orders", b"%d" % number).result(SETTLE_S).topic == "orders"
     assert producer.send("orders", b"k", key=b"k", partition=1).result(SETTLE_S).partition == 1

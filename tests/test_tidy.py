@@ -1,7 +1,7 @@
 """The tree keeps to its own rules: sizes, names, companions of compiled modules, live comments.
 
-What ruff, mypy and import-linter cannot see. Every rule here has a number or a list at the top of
-its section; a failure names each place.
+These rules are beyond ruff, mypy and import-linter. Each has a number or a list at the top of its
+section; a failure names each place.
 """
 
 import ast
@@ -34,7 +34,7 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
-    "kprod/broker/log/partition_log.py": "one log: what is appended, read, cut and synced",
+    "kprod/broker/log/partition_log.py": "one log: appending, reading, truncating and syncing",
     "kprod/broker/log/segment.py": "one segment: its batches, and the indexes that follow them",
     "kprod/broker/replication.py": "one partition: leader, followers and high watermark",
     "kprod/consumer/consumer.py": "the public class: a line of code and ten of its meaning each",
@@ -59,7 +59,7 @@ FORBIDDEN_FILES = {"utils", "helpers", "common", "misc", "compat", "base", "tool
 FORBIDDEN_WORDS = {"data", "info", "obj", "tmp", "stuff", "helper", "util", "manager"}
 FORBIDDEN_STARTS = ("do_", "process_")
 ALLOWED_NAMES = {"TransactionManager", "transaction_manager", "_transaction_manager"}
-# What other libraries' users look for.
+# Names that users of other libraries look for.
 ALLOWED_THERE = {
     "kprod/producer/producer.py": {"data"},
     "kprod/broker/cluster.py": {"data_dir", "data_dirs"},

@@ -1,4 +1,4 @@
-"""What type checkers see of an installed kprod: its completeness, and twenty mistakes found."""
+"""Types of an installed kprod for type checkers: complete, and twenty mistakes are found."""
 
 import json
 import os

@@ -80,7 +80,7 @@ _READING = {
 _ENDS_HEAD = """
 ## The outcome of an accepted record
 
-What a future raises and a callback is given, each with its `persistence`.
+A future raises one of these errors, and a callback gets it; each has its `persistence`.
 
 | error | when | what to do |
 |---|---|---|
@@ -132,9 +132,9 @@ NOT_RAISED_YET = {
 _CODES_HEAD = """
 ## Codes in a broker's answer
 
-What kprod does with each code that a broker may give for a batch, and what the record's error says
-if it ends with that code. A code that is not listed fails the batch; one that kprod has never heard
-of leaves open whether the records are in the log.
+The table shows how kprod handles each error code of a broker for a batch, and the `persistence` of
+the record's error if the batch fails with that code. A code that is not listed fails the batch; an
+unknown code leaves open whether the records are in the log.
 
 | code | kprod | persistence | what to do |
 |---|---|---|---|

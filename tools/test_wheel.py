@@ -1,8 +1,7 @@
 """Test the kprod that is installed: `python -m tools.test_wheel`, as cibuildwheel runs it.
 
-It is run in a copy of the tests without the package beside them, so that they import the wheel.
-What only a checkout can pass (its layout, its documentation, its build) is left out, and what
-needs Java.
+It runs in a copy of the tests without the package beside them, so that they import the wheel.
+Tests that need a checkout (its layout, its documentation, its build) or Java are left out.
 
 Thread-safety: a program.
 """
@@ -19,7 +18,7 @@ TESTS = ("_core", "compression", "record", "protocol", "timer", "cluster", "conf
          "safety/test_refusals.py", "test_errors.py", "test_help.py", "test_imports.py",
          "test_interfaces.py", "test_public_names.py", "test_reprs.py",
          "test_subclasses.py")  # fmt: skip
-"""What of `tests` needs an installed kprod and no checkout."""
+"""The parts of `tests` that need an installed kprod and no checkout."""
 
 OPTIONAL = ("confluent_kafka.schema_registry", "duckdb", "polars")
 """Modules that are not built for every platform, or need much; their tests need not run there."""

@@ -128,7 +128,7 @@ def _draw_chain(drawing: Drawing, pool: ChunkPool, config: ProducerConfig) -> No
         A first small chunk keeps quiet partitions cheap; a full batch of {config.batch_size:,}
         bytes has {pieces} pieces, sent as they lie. All come from one pool of buffer_memory =
         {capacity} bytes. When it is empty, callers wait in line, first come, first served.
-        A chain goes back when its last holder lets go: the batch, and each request that still
+        A chain goes back when its last holder releases it: the batch, and each request that still
         carries it. Not when its futures are done.
         """
     drawing.lines((24, top + 112), notes)

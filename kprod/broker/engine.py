@@ -114,7 +114,7 @@ class Engine:
         self.state.identities = self.identities
         self.faults: FaultBook = FaultBook()
         self.security_faults: SecurityFaults = SecurityFaults()
-        # What brokers call, besides `report`.
+        # Functions that brokers call, besides `report`.
         self.after: Callable[[int, Callable[[], object]], None] = self.state.after
         self.soon: Callable[[Callable[[], object]], None] = self.state.soon
         self.notices: Notices = Notices(self.after)

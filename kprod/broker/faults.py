@@ -326,7 +326,7 @@ class FaultControl:  # noqa: PLR0904 - one method for each fault
 
         Args:
             path: One of `data_dirs`, or `data_dir`.
-            after_ops: So many calls of the operating system succeed there before, 0 or more.
+            after_ops: Number of system calls there that succeed before, 0 or more.
 
         Raises:
             ValueError: It is none of the cluster's directories.

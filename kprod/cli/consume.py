@@ -70,7 +70,7 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
 
 @click.command()
 @connection_options
-@click.option("--topic", "-t", required=True, help="What to read.", shell_complete=complete_topic)
+@click.option("--topic", "-t", required=True, help="Topic to read.", shell_complete=complete_topic)
 @click.option(
     "--partition", "-p", type=click.IntRange(min=0), multiple=True, help="Only these; may repeat."
 )
@@ -90,7 +90,9 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     callback=_place,
     help="Exit there: end (now), an offset (not printed), -N or @MS.",
 )
-@click.option("--count", "-c", type=click.IntRange(min=1), help="Exit after this number of records.")
+@click.option(
+    "--count", "-c", type=click.IntRange(min=1), help="Exit after this number of records."
+)
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Exit at the end; as --to end.")
 @click.option(
     "--format",

@@ -78,9 +78,11 @@ class PerfOptions(TypedDict):
     bootstrap="--bootstrap-server", config="--command-config", setting="--command-property"
 )
 @click.option(
-    "--topic", "-t", required=True, help="Where records go.", shell_complete=complete_topic
+    "--topic", "-t", required=True, help="Topic of the records.", shell_complete=complete_topic
 )
-@click.option("--partitions", type=click.IntRange(1), help="Create the topic first, with this number of partitions.")
+@click.option(
+    "--partitions", type=click.IntRange(1), help="Create the topic first, with these partitions."
+)
 @click.option("--num-records", type=click.IntRange(1), required=True, help="How many, in all.")
 @click.option(
     "--throughput",
@@ -105,7 +107,9 @@ class PerfOptions(TypedDict):
     show_default=True,
     help="Draw from the file, or replay it.",
 )
-@click.option("--warmup-records", type=click.IntRange(0), default=0, help="Number of first records that are not counted.")
+@click.option(
+    "--warmup-records", type=click.IntRange(0), default=0, help="Records to skip at the start."
+)
 @click.option(
     "--reporting-interval",
     type=click.IntRange(100),
@@ -129,7 +133,9 @@ class PerfOptions(TypedDict):
     show_default=True,
     help="Repeat it to compare several, one after the other.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1, help="Number of rounds; the clients run in turn.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=1, help="Rounds; the clients run in turn."
+)
 @click.option("--sample", type=click.IntRange(1), help="Measure the latency of every n-th record.")
 @click.option(
     "--latencies",

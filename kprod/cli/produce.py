@@ -56,14 +56,14 @@ class ProduceOptions(TypedDict):
 @click.option(
     "--topic",
     "-t",
-    help="Where records go; lines of JSON may name it instead.",
+    help="Topic of the records; lines of JSON may name it instead.",
     shell_complete=complete_topic,
 )
 @click.option("--json", "-J", "as_json", is_flag=True, help="Lines are JSON, as consume writes.")
 @click.option("--whole", "-w", is_flag=True, help="Each FILE is one record.")
 @click.option("--key", "-k", help="Key of records whose line has none.")
-@click.option("--key-delimiter", "-K", help="What separates key and value in a line.")
-@click.option("--delimiter", "-D", default="\\n", show_default=True, help="What ends a record.")
+@click.option("--key-delimiter", "-K", help="Separator of key and value in a line.")
+@click.option("--delimiter", "-D", default="\\n", show_default=True, help="End of a record.")
 @click.option("--header", "-H", multiple=True, metavar="NAME=VALUE", help="Add to every record.")
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Instead of the key's.")
 @click.option(

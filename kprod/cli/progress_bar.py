@@ -11,7 +11,7 @@ class ProgressBar(Progress):
     """A bar that is removed at its end, and shown only where standard error is a terminal.
 
     Args:
-        columns: What it consists of, from left to right.
+        columns: Its parts, from left to right.
         is_wanted: False hides it on a terminal, too.
     """
 

@@ -35,8 +35,8 @@ class ConsumerSettings(TypedDict, total=False):
     """A topic that is not sent to for this long is no longer asked about. In ms."""
 
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """When no known broker can be used: begin again from `bootstrap_servers`, or keep trying the
-    known ones."""
+    """Action when no known broker can be used: `rebootstrap` starts again from `bootstrap_servers`;
+    `none` keeps trying the known ones."""
 
     metadata_recovery_rebootstrap_trigger_ms: int
     """Bootstrap again from `bootstrap_servers` when no broker has said anything about the cluster
@@ -83,9 +83,9 @@ class ConsumerSettings(TypedDict, total=False):
     takes a sixty-fourth of a response at a time. In bytes."""
 
     auto_offset_reset: str
-    """Where to begin in a partition without a position, or when its position is no longer in the
-    log: at the first record, behind the last, at the first one stamped within a duration before
-    now; `none` raises `NoOffset`."""
+    """Starting position in a partition without a position, or whose position is no longer in the
+    log: the first record, the end of the log, or the first record with a timestamp within a
+    duration before now; `none` raises `NoOffset`."""
 
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """`read_committed` gives no record of a transaction that is open or was aborted, and reads up
@@ -113,8 +113,8 @@ class ConsumerSettings(TypedDict, total=False):
     """Called with each value that is not null. None: values are bytes."""
 
     value_type: Literal["bytes", "memoryview"]
-    """What keys and values are: `memoryview` copies nothing, and each record keeps the whole block
-    that it was read from, outside of `fetch_buffer_memory`."""
+    """Type of keys and values: `memoryview` copies nothing, but each record keeps the whole block
+    that it was read from, which does not count in `fetch_buffer_memory`."""
 
     interceptors: Sequence[ConsumerInterceptor]
     """Objects that see the records that `poll` and the iterator hand out."""
@@ -144,14 +144,14 @@ class ConsumerSettings(TypedDict, total=False):
     """Compare the checksum of each batch with its bytes."""
 
     client_rack: str
-    """Where this client runs, in the words of the brokers' `broker.rack`: replicas there are read
-    from, if the brokers' `replica.selector.class` says so."""
+    """Rack of this client, as in the brokers' `broker.rack`: it reads from replicas in that rack,
+    if the brokers' `replica.selector.class` supports it."""
 
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
-    """How to log in; it must be one that the listener has."""
+    """SASL mechanism of the login; the listener must support it."""
 
     sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
-    """How to log in; it must be one that the listener has."""
+    """SASL mechanism of the login; the listener must support it."""
 
     sasl_plain_username: str
     """The user that logs in, by PLAIN or SCRAM."""
@@ -181,8 +181,8 @@ class ConsumerSettings(TypedDict, total=False):
     """A file that something else keeps new, as Kubernetes does; read for each token."""
 
     sasl_oauthbearer_token_endpoint_url: str
-    """Where an OIDC server gives tokens for the client's id and secret. It is asked over TLS,
-    directly, and its redirects are not followed."""
+    """Token endpoint of an OIDC server, which gets the client's id and secret. Requests use TLS and
+    no proxy, and redirects are not followed."""
 
     sasl_oauthbearer_client_id: str
     """The client's id at the OIDC server."""
@@ -197,7 +197,7 @@ class ConsumerSettings(TypedDict, total=False):
     """The client's secret at the OIDC server."""
 
     sasl_oauthbearer_scope: str
-    """What the token is to be good for."""
+    """Scope of the requested token."""
 
     sasl_oauthbearer_extensions: str | Mapping[str, str]
     """Further fields of the login, such as Confluent Cloud's `logicalCluster`."""
@@ -232,8 +232,8 @@ class ConsumerSettings(TypedDict, total=False):
     loopback ones."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    """How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login (`SASL_…`) or
-    without. It must be the listener's."""
+    """Protocol of the listener: with TLS (`SSL`, `SASL_SSL`) or without, and with a login
+    (`SASL_…`) or without."""
 
     ssl_context: "SSLContext | None"
     """A context of the application's own, used as it is and never changed; no other setting of TLS
@@ -291,13 +291,13 @@ class ConsumerSettings(TypedDict, total=False):
     """The key of `ssl_certdata`, as PEM text."""
 
     ssl_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_key_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_keystore_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_check_hostname: bool | Literal["https", "none", ""]
     """Whether a broker's certificate must be for the name that it was asked by."""

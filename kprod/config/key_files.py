@@ -1,7 +1,7 @@
 """Files of certificates and keys: what they are by their first bytes, and their text.
 
 Everything is read here, once, so that the checked files are the used ones; OpenSSL gets texts.
-Where it takes paths only it gets one that exists in memory (`in_memory`).
+If it accepts only a path, it gets that of a file in memory (`in_memory`).
 
 Thread-safety: pure functions.
 Source: RFC 7468 for PEM; JKS and PKCS#12 as keytool (JDK 17) writes them; memfd_create(2).

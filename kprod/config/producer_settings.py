@@ -45,8 +45,8 @@ class ProducerSettings(TypedDict, total=False):
     """A topic that is not sent to for this long is no longer asked about. In ms."""
 
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """When no known broker can be used: begin again from `bootstrap_servers`, or keep trying the
-    known ones."""
+    """Action when no known broker can be used: `rebootstrap` starts again from `bootstrap_servers`;
+    `none` keeps trying the known ones."""
 
     metadata_recovery_rebootstrap_trigger_ms: int
     """Bootstrap again from `bootstrap_servers` when no broker has said anything about the cluster
@@ -129,7 +129,7 @@ class ProducerSettings(TypedDict, total=False):
     """The largest request, and the largest record before compression. In bytes."""
 
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | Codec | None
-    """How batches are compressed."""
+    """Codec that compresses batches."""
 
     compression_gzip_level: int
     """1 is fast, 9 is small, -1 is zlib's choice (6)."""
@@ -172,8 +172,8 @@ class ProducerSettings(TypedDict, total=False):
     traffic between zones, and evens nothing out."""
 
     client_rack: str
-    """Where this client runs, in the words of the brokers' `broker.rack`. `partitioner_rack_aware`
-    needs it."""
+    """Rack of this client, as in the brokers' `broker.rack`; required by
+    `partitioner_rack_aware`."""
 
     key_serializer: Callable[..., Any] | None
     """Called with each key, returns bytes; see serializers.md. None: keys are bytes."""
@@ -182,16 +182,16 @@ class ProducerSettings(TypedDict, total=False):
     """Called with each value, returns bytes; see serializers.md. None: values are bytes."""
 
     interceptors: Sequence[Interceptor]
-    """Objects that see every record on its way in and every outcome on its way out."""
+    """Objects that receive every record before it is sent, and every outcome."""
 
     interceptor_classes: Sequence[Interceptor]
-    """Objects that see every record on its way in and every outcome on its way out."""
+    """Objects that receive every record before it is sent, and every outcome."""
 
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
-    """How to log in; it must be one that the listener has."""
+    """SASL mechanism of the login; the listener must support it."""
 
     sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
-    """How to log in; it must be one that the listener has."""
+    """SASL mechanism of the login; the listener must support it."""
 
     sasl_plain_username: str
     """The user that logs in, by PLAIN or SCRAM."""
@@ -221,8 +221,8 @@ class ProducerSettings(TypedDict, total=False):
     """A file that something else keeps new, as Kubernetes does; read for each token."""
 
     sasl_oauthbearer_token_endpoint_url: str
-    """Where an OIDC server gives tokens for the client's id and secret. It is asked over TLS,
-    directly, and its redirects are not followed."""
+    """Token endpoint of an OIDC server, which gets the client's id and secret. Requests use TLS and
+    no proxy, and redirects are not followed."""
 
     sasl_oauthbearer_client_id: str
     """The client's id at the OIDC server."""
@@ -237,7 +237,7 @@ class ProducerSettings(TypedDict, total=False):
     """The client's secret at the OIDC server."""
 
     sasl_oauthbearer_scope: str
-    """What the token is to be good for."""
+    """Scope of the requested token."""
 
     sasl_oauthbearer_extensions: str | Mapping[str, str]
     """Further fields of the login, such as Confluent Cloud's `logicalCluster`."""
@@ -272,8 +272,8 @@ class ProducerSettings(TypedDict, total=False):
     loopback ones."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    """How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login (`SASL_…`) or
-    without. It must be the listener's."""
+    """Protocol of the listener: with TLS (`SSL`, `SASL_SSL`) or without, and with a login
+    (`SASL_…`) or without."""
 
     ssl_context: "SSLContext | None"
     """A context of the application's own, used as it is and never changed; no other setting of TLS
@@ -331,13 +331,13 @@ class ProducerSettings(TypedDict, total=False):
     """The key of `ssl_certdata`, as PEM text."""
 
     ssl_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_key_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_keystore_password: str | Secret
-    """What the client's key is encrypted with."""
+    """Password of the client's encrypted private key."""
 
     ssl_check_hostname: bool | Literal["https", "none", ""]
     """Whether a broker's certificate must be for the name that it was asked by."""

@@ -51,7 +51,7 @@ class Event(enum.Enum):
     LISTENER_UNREACHABLE = (
         "advertised address cannot be reached",
         logging.WARNING,
-        "What `advertised.listeners` of a broker says never worked from here; told once.",
+        "A broker's `advertised.listeners` never worked from this machine; logged once.",
     )
     IDLE_CLOSED = (
         "connection idle, closed",

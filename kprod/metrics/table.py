@@ -330,9 +330,9 @@ class Gauge(NamedTuple):
 
 GAUGES: tuple[Gauge, ...] = (
     Gauge("connection-count", "connections", "Connections that can be used."),
-    Gauge("requests-in-flight", "requests", "Requests sent and not answered."),
+    Gauge("requests-in-flight", "requests", "Requests that wait for a response."),
     Gauge("buffer-total-bytes", "bytes", "`buffer_memory`."),
-    Gauge("buffer-available-bytes", "bytes", "What of it is not lent to batches."),
+    Gauge("buffer-available-bytes", "bytes", "The part of it that batches do not use."),
     Gauge("waiting-threads", "threads", "Sends that wait for memory."),
-    Gauge("metadata-age", "s", "Since the newest answer about all topics; NaN before the first."),
+    Gauge("metadata-age", "s", "Since the newest response about all topics; NaN before the first."),
 )

@@ -33,7 +33,7 @@ def error_for_request(error: KprodError, node: Node) -> KprodError:
     """
     if isinstance(error, Disconnected | RequestTimeout | ClosedError) or is_refusal(error):
         return own_copy(error)
-    disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
+    disconnected = Disconnected(f"connection to {node.address} was closed by the client: {error}")
     disconnected.__cause__ = error
     return disconnected
 
@@ -53,7 +53,9 @@ def lost_error(node: Node, error: OSError) -> KprodError:
 
 def failure_error(node: Node, cause: Exception) -> KprodError:
     """Return the error for a failure in kprod itself."""
-    lost = Disconnected(f"connection to {node.address} given up: kprod failed: {cause!r}")
+    lost = Disconnected(
+        f"connection to {node.address} closed by the client: kprod failed: {cause!r}"
+    )
     lost.__cause__ = cause
     return lost
 

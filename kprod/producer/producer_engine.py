@@ -248,7 +248,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         servers = shown_addresses(self.config.bootstrap_servers)
         return f"<{name} {self.client_id!r}, {self.closing.state}, bootstrap_servers={servers!r}>"
 
-    # What the parts need from parts that are created later.
+    # Functions that parts need from parts that are created later.
 
     def is_on_sender(self) -> bool:
         """Whether the calling thread is the sender's."""

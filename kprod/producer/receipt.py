@@ -283,7 +283,7 @@ class SendReceipt:
 
     def __repr__(self) -> str:
         failed_count = self.failed_count
-        state = "settled" if self.done() else "on its way"
+        state = "settled" if self.done() else "pending"
         parts = [f"{self._kprod.records_text()}, {state}, {failed_count} failed"]
         if failed_count:
             index, error = self._kprod.account.first_failure()

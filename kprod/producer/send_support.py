@@ -79,9 +79,7 @@ class SendSupport(SendHooks):
         interceptors: Interceptors,
         is_on_sender: Callable[[], bool],
     ) -> None:
-        """Keep the parts; `append` is the accumulator's own, so that no bytecode runs for each
-        record.
-        """
+        """Keep the parts; `append` is the accumulator's own method, to run no bytecode for it."""
         self.config: ProducerConfig = config
         self.clock: Clock = clock
         self.accumulator: RecordAccumulator = accumulator

@@ -1,11 +1,11 @@
 """Waiting for a topic's partitions to be known, within the rest of `max_block_ms`.
 
-What to ask and when to give up is written as steps (`opening`, `finding`), generators that yield
-whenever newer metadata is needed. How to wait for it is the driver's: here a thread
-sleeps; an event loop has a driver of its own.
+The steps `opening` and `finding` are generators that request metadata, decide when to give up, and
+yield whenever newer metadata is needed. Their driver waits for it: here a thread sleeps; an event
+loop has its own driver.
 
-Why a topic cannot be used is in the error: the broker's reason, or which address could not be
-reached and why, never one text for all.
+The error says why a topic cannot be used: the broker's reason, or which address could not be
+reached and why, never one text for all cases.
 
 Thread-safety: any thread. On the sender's own thread (a delivery callback that sends) nothing
 waits: the response could not arrive before the callback returns.

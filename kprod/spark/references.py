@@ -35,9 +35,9 @@ __all__ = [
 REDACTED = "***"
 FILE_BYTES_MAX = 1 << 20  # a key or a token is small; a slip of the pen may name a log file
 
-ANY_TEXT = "env:ANY_TEXT"  # what only a setting of free text takes
+ANY_TEXT = "env:ANY_TEXT"  # accepted only by settings with free text
 
-# What no text can give; the columns' types say how they are sent.
+# Settings that cannot be text; the columns' types determine the format instead.
 FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
 
 _ENVIRONMENT = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")

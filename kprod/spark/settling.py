@@ -1,7 +1,7 @@
 """Records in flight, until each is acknowledged or its row is left out.
 
-What becomes of a row that is not acknowledged is the table `NEXT_STATE`. Each call of `send_arrow`
-is kept with its rows, where rows may be left out, until its receipt is done.
+The table `NEXT_STATE` has the next state of a row that is not acknowledged. If rows may be left
+out, each call of `send_arrow` is kept with its rows until its receipt is done.
 
 Thread-safety: one task's.
 """

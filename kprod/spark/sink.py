@@ -6,7 +6,7 @@ driver's machine again. A batch writer travels to all of them as a pickle; a str
 reach its commit. So a writer holds nothing but checked options, and what commit needs comes in the
 messages.
 
-What a writer guarantees is in `kprod.spark.delivery_guarantee`.
+`kprod.spark.delivery_guarantee` describes a writer's guarantees.
 
 Thread-safety: one thread in each process.
 Source: Spark 4.1, Python Data Source API.

@@ -4,9 +4,9 @@ Rows at fault are rejected first; the others are gathered until a call of `send_
 while. The task ends when everything it sent is acknowledged: after that nothing of it is left in
 the process.
 
-Memory. The producer's `buffer_memory` bounds the records on their way; beside it there is one
+Memory. The producer's `buffer_memory` bounds the records in flight; beside it there is one
 gathering, a bounded number of dead letters, and, where bad rows are left out, the batches of rows
-on their way.
+in flight.
 
 Thread-safety: one thread, the worker's.
 """

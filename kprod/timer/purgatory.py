@@ -35,7 +35,7 @@ SHARD_COUNT = 512
 """Kafka's figure: enough that threads seldom meet at one lock."""
 
 PURGE_INTERVAL = 1_000
-"""Kafka's default of `producer.purgatory.purge.interval.requests` and its kin."""
+"""Kafka's default of `producer.purgatory.purge.interval.requests` and similar ones."""
 
 BEAT_MS = 200
 """Interval of checks whether to purge, while any operation is delayed; Kafka's value."""

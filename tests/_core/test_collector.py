@@ -1,4 +1,4 @@
-"""What the cycle collector walks of a batch's objects, and what it need not."""
+"""The objects of a batch that the cycle collector traverses, and those that it need not."""
 
 import gc
 import sys

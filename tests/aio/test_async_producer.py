@@ -117,7 +117,7 @@ def test_one_task_does_not_keep_the_loop(run: Run[None], cluster: EmbeddedCluste
 
 
 def test_bad_input_is_refused_and_nothing_is_sent(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """What `send` of the synchronous producer raises, the awaited one raises."""
+    """The awaited `send` raises the same errors as the synchronous one."""
 
     def fail(value: object) -> bytes:
         raise KeyError(value)

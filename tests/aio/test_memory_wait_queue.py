@@ -22,7 +22,7 @@ VALUE = b"v" * 12_000
 
 
 def _full(chunks: int = 2, **settings: Any) -> tuple[Bench, AsyncProducer]:
-    """A buffer of so many chunks, all lent out to records of one partition each."""
+    """A buffer of `count` chunks, all used by records of one partition each."""
     bench = Bench(
         (0, 0, 0),
         buffer_memory=chunks * CHUNK,

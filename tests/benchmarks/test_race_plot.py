@@ -1,4 +1,4 @@
-"""What the race's picture is drawn from: a report, or the page that was written from it."""
+"""The input of the race's picture: a report, or the page that was generated from it."""
 
 import subprocess
 import sys

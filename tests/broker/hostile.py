@@ -70,7 +70,7 @@ def many_requests_for_partitions(world: World) -> int:
 
 def many_new_topics(world: World) -> int:
     """One request asks about 200,000 topics that do not exist."""
-    # Written by hand: the fields of so many topics would be counted as the broker's memory.
+    # Written by hand: the fields of all these topics would be counted as the broker's memory.
     frame = bytearray(encode_request_header(ApiKey.METADATA, 4, 1, "hostile"))
     frame += (200_000).to_bytes(4)
     for index in range(200_000):

@@ -104,7 +104,7 @@ class MemoryNetwork:
         raise AssertionError(timeout_ms)
 
     def take_ready(self) -> list[Ready]:
-        """What can be read or written now."""
+        """The connections that can be read or written now."""
         ready = []
         for source, (watcher, wants_read, wants_write) in self._watched.items():
             if isinstance(source, MemoryListener):

@@ -128,7 +128,7 @@ def test_produced_records_are_stored_as_sent(
 
 
 def test_confluent_consumer_reads_by_assignment(cluster: EmbeddedCluster) -> None:
-    """What one client wrote another reads, from the beginning, across three leaders."""
+    """One client reads the records that another wrote, from the beginning, across three leaders."""
     cluster.create_topic("assigned", 3)
     for partition in range(3):
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})

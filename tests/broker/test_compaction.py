@@ -317,7 +317,7 @@ class Midway:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a round is under way."""
+        """Whether a round is in progress."""
         return self.state.cleaner.is_busy  # type: ignore[no-any-return]  # of Any
 
     def pass_slices(self, count: int) -> None:

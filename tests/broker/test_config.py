@@ -17,7 +17,7 @@ def test_settings_are_given_by_name() -> None:
 
 
 def test_settings_by_name_come_before_the_table() -> None:
-    """What the table says of the others stays, and the table itself is as it was."""
+    """Other settings keep the table's values, and the table itself is unchanged."""
     table = EmbeddedConfig(default_partitions=2, topics_max=5)
     made = EmbeddedConfig.of(table, {"default_partitions": 3})
     assert (made.default_partitions, made.topics_max) == (3, 5)

@@ -216,7 +216,7 @@ def test_disconnect_closes_instead_of_answering(handled: bool) -> None:
 
 @pytest.mark.parametrize("at_byte", [0, 3, 4, 9, 20])
 def test_cut_sends_the_beginning(at_byte: int) -> None:
-    """So many bytes of the response leave, then the connection closes."""
+    """That number of the response's bytes is sent, then the connection closes."""
     world = World()
     world.cluster.faults.cut(ApiKey.PRODUCE, at_byte)
     client = world.client()

@@ -172,7 +172,7 @@ def test_epochs_wrap() -> None:
 
 
 def topics(size: int) -> list[dict[str, Any]]:
-    """A request's topics with so many partitions."""
+    """A request's topics with that number of partitions."""
     entries = [{"partition": index} for index in range(size)]
     return [{"topic": TOPIC, "topic_id": None, "partitions": entries}]
 

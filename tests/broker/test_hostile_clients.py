@@ -1,4 +1,4 @@
-"""What hostile clients cost the broker, and that others are served meanwhile.
+"""The cost of hostile clients for the broker, which meanwhile serves others.
 
 Memory is measured in a process of its own for each client. That another client is served is told by
 the order of responses, and how much work a request makes by counted calls: no clock is looked at.
@@ -64,7 +64,7 @@ def test_memory_is_bounded_and_others_are_served(name: str) -> None:
 
 
 def first_answered(world: World, hostile_client: Client, frame: bytes) -> str:
-    """Whose request is answered first, that of the hostile client or the one behind it."""
+    """Return which client gets the first response: the hostile one or the next one."""
     honest = world.client()
     world.step()
     hostile_client.stream.incoming += frame
@@ -282,7 +282,7 @@ def test_an_idle_connection_is_closed() -> None:
 
 
 def test_half_sent_requests_give_way_to_those_that_move() -> None:
-    """Past the total, the connection whose request stands still for longest is closed."""
+    """Past the total, the connection whose request has made no progress for longest is closed."""
     config = EmbeddedConfig(frame_bytes_max=50_000, queued_max_request_bytes=50_000)
     world = World(config=config)
     clients = [world.client() for _ in range(3)]

@@ -73,7 +73,7 @@ class Load:
             thread.start()
 
     def await_more(self, count: int) -> None:
-        """Wait until so many more records were acknowledged."""
+        """Wait until this many more records were acknowledged."""
         for _ in range(count):
             assert self._settled.acquire(timeout=LIMIT_S)
 

@@ -73,7 +73,7 @@ def test_a_retried_batch_is_a_duplicate_after_a_restart(tmp_path: Path, end: str
 
 @pytest.mark.parametrize("ends", [("close", "close"), ("kill", "close"), ("close", "kill")])
 def test_transactions_outlive_restarts(tmp_path: Path, ends: tuple[str, str]) -> None:
-    """Readers of committed records pass over the aborted one, and wait at the open one."""
+    """Readers of committed records skip the aborted one, and wait at the open one."""
     world = World(data_dir=tmp_path, topics={"orders": 1})
     append_transactional(world, 1, base_sequence=0)
     append_transactional(world, 2, base_sequence=0)
@@ -197,7 +197,7 @@ def end_transaction(world: World, producer_id: int, kind: ControlType) -> None:
 
 
 def fetched_committed(world: World) -> dict[str, Any]:
-    """What a reader of committed records gets from the partition's beginning."""
+    """Return the records that a read_committed consumer gets from the partition's beginning."""
     entry = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     topics = [{"topic": "orders", "partitions": [entry]}]
     body = {

@@ -66,7 +66,7 @@ class ChaosPlan:
 
 @dataclass(slots=True)
 class ChaosReport:
-    """What happened.
+    """The results of a run.
 
     Attributes:
         in_flight_at_kill: Requests in flight to the victim, for each kill.

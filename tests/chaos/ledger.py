@@ -35,13 +35,13 @@ _LISTS = {
     Anomaly.UNTRUE: "untrue",
     Anomaly.PHANTOM: "untrue",
 }
-"""Which list of the verdict has which anomaly."""
+"""The verdict's list for each anomaly."""
 
 Callback = Callable[[RecordMetadata | None, KprodError | None], None]
 
 
 class Verdict(NamedTuple):
-    """What the comparison with the log found; the lists hold a few examples each."""
+    """The result of a comparison with the log; each list has a few examples."""
 
     sent: int
     acknowledged: int

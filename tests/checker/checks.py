@@ -1,4 +1,4 @@
-"""What must hold between a history and the logs: one checker for simulation and chaos.
+"""Compares a history with the logs: one checker for simulation and chaos.
 
 A partition is a register that is only appended to, so its linearizability wants no search: one walk
 through the log in its order, and one back.
@@ -29,7 +29,7 @@ Log = Iterable[tuple[int, Record]]
 
 
 class Anomaly(enum.Enum):
-    """What can be wrong."""
+    """The kinds of anomalies."""
 
     UNSETTLED = "unsettled record"
     SETTLED_TWICE = "record with two outcomes"
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 class Promises(NamedTuple):
-    """What the settings promise.
+    """The guarantees of the settings.
 
     Attributes:
         is_idempotent: A record is in a log at most once.

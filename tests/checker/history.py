@@ -1,4 +1,4 @@
-"""What happened to records, as an append-only list of events, and what became of each record.
+"""A history of records: an append-only list of events, and the fate of each record.
 
 An outcome is one number, so that millions fit into an array: an offset, or one of the constants.
 
@@ -18,7 +18,7 @@ OFFSET_UNKNOWN = -1  # acknowledged as a duplicate
 NEVER = 1 << 62
 
 Record = int | bytes
-"""What names a record, in a history and in a log."""
+"""The identity of a record, in a history and in a log."""
 
 
 class Invoke(NamedTuple):
@@ -48,7 +48,7 @@ class Logged(NamedTuple):
 
 @dataclass(slots=True)
 class Fate:
-    """What became of one record.
+    """The fate of one record.
 
     Attributes:
         caller: The caller that sent it; the records of one caller keep their order.
@@ -75,7 +75,7 @@ class Fate:
 
 
 class Fates(Protocol):
-    """What became of every record, by its name."""
+    """The fate of every record, by its identity."""
 
     def get(self, record: Record) -> Fate | None:
         """Return a record's fate; None if nobody has sent it."""

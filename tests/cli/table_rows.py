@@ -24,7 +24,7 @@ READ = {
     "read the last records": "v\n",
     "read committed records only": "one\ntwo\n",
 }
-"""What the rows that print values alone print, whatever the tool."""
+"""Expected output of the rows that print only values, with any tool."""
 _TITLE = "## Beside kcat and Kafka's own tools"
 _CODE = re.compile(r"`([^`]+)`")
 

@@ -13,7 +13,7 @@ from tests.cli import running
 from tests.cli.table_rows import ADDRESS, BROKER, FOLLOW, READ, Row, fill, follow, rows
 
 ROWS = list(rows())
-# What each row must print, or leave behind.
+# Expected output or effect of each row.
 SEEN = {
     "list topics": "orders\n",
     "log in": "orders\n",

@@ -27,7 +27,7 @@ SEEN = {
     "read everything about each record": '"headers":["trace","1"],"key":"k","payload":"v"}',
     **READ,
 }
-"""What each cell must print."""
+"""The expected output of each cell."""
 
 pytestmark = [
     pytest.mark.slow,

@@ -41,7 +41,7 @@ def test_a_number_in_a_column_of_texts_stays_a_text() -> None:
 
 
 def test_a_broken_row_is_an_error() -> None:
-    """A field too few or a word among numbers is not passed over."""
+    """A missing field or a word among numbers is not ignored."""
     with pytest.raises(ValueError, match="shorter"):
         encode_row(["year", "month"], ["2013"])
     with pytest.raises(ValueError, match="soon"):

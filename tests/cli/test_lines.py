@@ -70,5 +70,5 @@ def test_keys_and_values(
     ],
 )
 def test_escapes(typed: str, expected: bytes) -> None:
-    """What cannot be typed is written as in C; other backslashes stay."""
+    """Untypable characters are written as in C; other backslashes are kept."""
     assert unescape(typed) == expected

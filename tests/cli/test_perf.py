@@ -61,7 +61,7 @@ def _values(cluster: EmbeddedCluster) -> list[bytes | None]:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_sends_what_was_asked_for(client: str, cluster: EmbeddedCluster) -> None:
-    """Every client: so many records of that size, every latency at a rate, ends that agree."""
+    """Every client sends records of that size, measures all latencies at a rate, and ends agree."""
     options = ("--num-records", "2000", "--record-size", "50", "--throughput", "4000")
     done = running.run(*_options(cluster, *options, "--client", client))
     assert (done.exit_code, done.stderr) == (0, "")
@@ -181,7 +181,7 @@ def test_the_report_is_one_file(cluster: EmbeddedCluster, tmp_path: Path) -> Non
 def test_a_stalled_broker_shows_in_every_record_that_was_due(
     cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """The brokers stand still for 500 ms, and `send` with them: its memory is soon full.
+    """The brokers hang for 500 ms, and `send` with them: its memory is soon full.
 
     Each record that was due in the first half of that time waited for at least the other half,
     however slow the machine is.

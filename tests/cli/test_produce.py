@@ -199,7 +199,7 @@ def test_sigterm_flushes_too() -> None:
 
 
 def test_ctrl_c_in_the_last_flush_flushes_again_within_the_limit() -> None:
-    """The lines have ended; records on their way still get their time."""
+    """The lines have ended; records in flight still get their time."""
     keeping = KeepingProducer()
     keeping.flush_error = KeyboardInterrupt()
     assert produce(keeping, [b"a"]) == 130

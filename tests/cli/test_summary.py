@@ -23,7 +23,7 @@ from kprod.model import Record, RecordMetadata
 def test_percentile_is_the_nearest_rank(
     samples: list[int], percent: int, expected: int | None
 ) -> None:
-    """The smallest sample that so many percent do not exceed; none without samples."""
+    """The smallest sample that this percentage does not exceed; none without samples."""
     assert percentile(samples, percent) == expected
 
 

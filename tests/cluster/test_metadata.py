@@ -65,7 +65,7 @@ def known(*names: str, **changes: Any) -> Metadata:
 
 
 def next_due_ms(metadata: Metadata, now_ms: int) -> int:
-    """When the next question may go out."""
+    """Return when the next request may be sent."""
     return now_ms + metadata.update_due_in_ms(now_ms)
 
 
@@ -474,7 +474,7 @@ def test_refused_credentials_end_waits_until_an_answer() -> None:
 
 
 def test_topics_are_in_the_answer_s_order() -> None:
-    """What follows from them does not depend on how a process hashes their names."""
+    """The effects do not depend on how a process hashes the names."""
     names = [f"topic-{number}" for number in range(50)]
     metadata = make()
     for name in names:

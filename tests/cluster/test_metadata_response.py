@@ -1,4 +1,4 @@
-"""What a Metadata response may say, and which ones are rejected."""
+"""Valid contents of a Metadata response, and rejected ones."""
 
 import random
 from typing import Any

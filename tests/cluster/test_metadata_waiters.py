@@ -7,7 +7,7 @@ from kprod.cluster.metadata_waiters import MetadataWaiters
 
 
 def locked() -> _thread.LockType:
-    """What a thread waits for."""
+    """The number of responses, which a thread waits for."""
     lock = threading.Lock()
     lock.acquire()
     return lock

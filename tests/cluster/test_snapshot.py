@@ -81,7 +81,7 @@ def test_partitions_may_come_and_go() -> None:
 
 
 def test_the_same_answer_keeps_the_same_object() -> None:
-    """What did not change is shared, not copied."""
+    """Unchanged parts are shared, not copied."""
     older = topic((1, 5), (2, 5))
 
     assert topic((1, 5), (2, 5)).after(older) is older

@@ -106,7 +106,7 @@ def test_content_size_that_lies(declared_bytes: int) -> None:
     ],
 )
 def test_refused_headers(flags: int, block_descriptor: int, reason: str) -> None:
-    """What Kafka's readers refuse is refused, whether the checksum counts or not."""
+    """Blocks that Kafka's readers reject are rejected, with and without a checksum."""
     frame = _with_header(lz4.compress(b"payload", 9), flags, block_descriptor)
     for check_header in (True, False):
         with pytest.raises(CorruptRecord, match=reason):

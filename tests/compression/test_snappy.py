@@ -25,7 +25,7 @@ def test_golden_stream() -> None:
 
 
 def test_blocks_of_256_kib() -> None:
-    """A payload is cut every 256 KiB, so that the lock is given up rarely."""
+    """A payload is cut every 256 KiB, so that the GIL is released rarely."""
     payload = random.Random(5).randbytes((256 << 10) * 2 + 7)
     packed = snappy.compress(payload)
     sizes = []

@@ -1,4 +1,4 @@
-"""What settings other clients have, asked of the clients themselves.
+"""Lists the settings of other clients, as reported by the clients themselves.
 
 librdkafka prints its table of properties to a C stream; the other two have theirs in Python.
 

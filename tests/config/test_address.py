@@ -21,7 +21,7 @@ from kprod.config.address import Address, parse_addresses
     ],
 )
 def test_accepted_forms(written: object, expected: list[tuple[str, int]]) -> None:
-    """One text or several, IPv6 in brackets, blanks and empty entries passed over."""
+    """One text or several, IPv6 in brackets, blanks and empty entries ignored."""
     assert list(parse_addresses(written)) == expected
 
 

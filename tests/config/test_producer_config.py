@@ -67,7 +67,7 @@ def test_two_spellings_with_one_value_are_accepted() -> None:
 
 
 def test_two_spellings_with_different_values_are_refused() -> None:
-    """Which of the two counts cannot be guessed; the error names both."""
+    """If two contradict each other, the error names both."""
     text = rejection({"linger_ms": 3, "linger.ms": 4})
     assert "linger_ms and linger.ms" in text
     assert "3 and 4" in text
@@ -168,7 +168,7 @@ def test_callables_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("text", ["${file:/etc/passwd}", "${env:HOME}", "$HOME", "%(home)s"])
 def test_nothing_is_looked_up_in_files_or_the_environment(text: str) -> None:
-    """What looks like a reference stays the text it is (CVE-2024-31141)."""
+    """Text that looks like a reference is not resolved (CVE-2024-31141)."""
     assert parse(client_id=text).client_id == text
 
 

@@ -1,4 +1,4 @@
-"""What settings owe each other: wishes that contradict are errors, defaults give way."""
+"""Rules between settings: contradictory settings are errors, defaults are adapted."""
 
 import logging
 

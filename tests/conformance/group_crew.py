@@ -61,7 +61,7 @@ _run = uuid.uuid4().hex[:8]
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says that it wants."""
+    """A consumer's subscription, as in its metadata."""
     return struct.pack(">h", 0) + structure_codec("ConsumerProtocolSubscription", 0).encode(
         {"topics": list(topics)}
     )

@@ -20,7 +20,7 @@ IDENTITY_VERSION = 4
 OWN_FIELDS = frozenset(
     {"cluster_id", "controller_id", "error_message", "host", "node_id", "port", "topic_id"}
 )
-"""What each cluster chooses for itself, and texts, which are each broker's own."""
+"""Values that each cluster chooses, and texts, which differ between brokers."""
 
 NODE_FIELDS = frozenset({"leader_id", "replica_nodes", "isr_nodes"})
 _run = uuid.uuid4().hex[:8]

@@ -1,4 +1,4 @@
-"""What a user without any right is answered, by both brokers, API by API.
+"""The responses of both brokers to a user without permissions, API by API.
 
 Source: Kafka's KafkaApis (4.3), KIP-11, KIP-396.
 """
@@ -19,7 +19,7 @@ from tests.plugins.kafka_secured import TOPIC, USERS, SecuredKafka
 HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
 NOBODY_ID = uuid.UUID(int=77)
 OPEN = {ApiKey.API_VERSIONS, HANDSHAKE, AUTHENTICATE, ApiKey.DESCRIBE_CLUSTER}
-"""What needs no right."""
+"""The APIs that need no permission."""
 
 THERE, NOT_THERE = TOPIC, "not-there"
 _PARTITION = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
@@ -140,25 +140,25 @@ CASES = [
 class Denied:
     """One broker, and what it answers somebody without rights."""
 
-    def __init__(self, admin: Side, guest: Side) -> None:
-        """Know two listeners of it.
+    def __init__(self, admin: Side, carol: Side) -> None:
+        """Set two listeners of the broker.
 
         Args:
-            admin: A client that logs in as the user alice, who has all permissions.
-            guest: The broker where carol logs in.
+            admin: The listener for alice (all permissions).
+            carol: The listener for carol (no permissions).
         """
         self.admin = admin
-        self.guest = guest
+        self.carol = carol
 
     def answer(self, case: Case) -> Any:
         """Ask as carol; returns the response without what each cluster chooses for itself."""
         with self.admin.connect() as wire:
-            if self.admin is self.guest:
+            if self.admin is self.carol:
                 _log_in(wire, "alice")
             wish = {"topics": [{"name": THERE}]}
             (topic,) = wire.ask(ApiKey.METADATA, 12, wish)["topics"]
         body = _with_id(case.body, topic["topic_id"])
-        with self.guest.connect() as wire:
+        with self.carol.connect() as wire:
             _log_in(wire, "carol")
             return plain(wire.ask(case.api, case.version, body))
 

@@ -113,7 +113,7 @@ def test_acks(side: Side, acks: object) -> None:
 
 
 def await_values(side: Side, topic: str, count: int) -> Sequence[bytes | None]:
-    """Read until there are so many: what nobody answered may still be on its way."""
+    """Read until there are this many: unanswered requests may still arrive."""
     for _ in range(READS_MAX):
         records = read(side, topic)
         if len(records) >= count:

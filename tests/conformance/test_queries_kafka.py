@@ -53,7 +53,7 @@ def test_api_versions_in_an_unknown_version(sides: Sides, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions(sides: Sides, version: int) -> None:
-    """What both serve ends with the same version; the embedded broker goes further back."""
+    """Both end with the same version of each API; the embedded broker also has older ones."""
     body = {"client_software_name": "x", "client_software_version": "1"} if version >= 3 else {}
 
     def last_versions(side: Side) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""What kprod wrote to Apache Kafka, read by those that know nothing of kprod.
+"""Records that kprod wrote to Apache Kafka are read by other programs.
 
 One topic for each codec, two partitions, several batches in each; written once for all tests.
 """

@@ -13,7 +13,7 @@ from tests.plugins.kafka_nodes import KafkaNodes
 LIMIT_S = 90.0
 PARTITIONS = (0, 1, 2)
 WINDOW = 12
-"""Records of a partition that are on their way at any time."""
+"""Maximum number of a partition's records in flight."""
 
 
 class Stream:

@@ -43,7 +43,7 @@ def replaced(side: Side, name: str, *settings: tuple[str, str | None]) -> list[i
 
 
 def told(side: Side, name: str, names: list[str] | None = None) -> dict[str, Any]:
-    """What DescribeConfigs says of some settings: value, source, kind, flags."""
+    """Return settings from a DescribeConfigs response: value, source, kind, flags."""
     # Kafka's broker follows the controller's log: when it knows a later topic, it has the change.
     side.create("later", 1)
     resource = {"resource_type": TOPIC, "resource_name": name, "configuration_keys": names}

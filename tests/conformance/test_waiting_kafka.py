@@ -218,7 +218,7 @@ def test_a_fetch_waits_without_holding_up_others(side: Side) -> None:
 
 
 async def send_while_held(followed: Followed) -> tuple[bool, int]:
-    """Send with acks=all while a follower is held, then let it go.
+    """Send with acks=all while a follower is stopped, then resume it.
 
     Returns:
         Whether the send was done while it was held, and its offset.

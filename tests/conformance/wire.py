@@ -124,7 +124,7 @@ class Wire:
 
 
 class Target:
-    """Where records go: a partition of a topic, by name and by id."""
+    """A partition of a topic, by name and by id."""
 
     __slots__ = ("partition", "topic", "topic_id")
 

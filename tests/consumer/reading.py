@@ -1,4 +1,4 @@
-"""What tests of the consumer share: clusters with records, and reading with a limit."""
+"""Helpers for tests of the consumer: clusters with records, and reading with a limit."""
 
 import threading
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def poll_until(consumer: Consumer, is_enough: Callable[[list[Any]], bool]) -> li
 
 
 def poll_count(consumer: Consumer, count: int) -> list[Any]:
-    """Poll until there are so many records."""
+    """Poll until there are `count` records."""
     return poll_until(consumer, lambda found: len(found) >= count)
 
 
@@ -59,7 +59,7 @@ def scripted_consumer(cluster: LogCluster, *topics: str, **settings: Any) -> Con
 
 
 def scripted_poll(consumer: Consumer, count: int, *, seconds: float = 30.0) -> list[Any]:
-    """Poll a scripted cluster in its own time until there are so many records."""
+    """Poll a scripted cluster in its own time until there are `count` records."""
     found: list[Any] = []
     for _ in range(round(seconds * 10)):
         if len(found) >= count:

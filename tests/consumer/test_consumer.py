@@ -97,7 +97,7 @@ def test_latest_reads_only_what_comes(cluster: EmbeddedCluster) -> None:
 
 
 def test_by_duration_begins_at_a_time(cluster: EmbeddedCluster) -> None:
-    """Records that are older than the duration are passed over; without younger ones, the end."""
+    """Records that are older than the duration are skipped; without younger ones, the end."""
     now_ms = CLOCK.timestamp_ms()
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for age_s in (7_200, 1_800, 0):

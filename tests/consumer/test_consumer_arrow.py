@@ -27,7 +27,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def rows(consumer: Consumer, count: int, **arguments: Any) -> list[dict[str, Any]]:
-    """So many rows."""
+    """Return that number of rows."""
     found: list[dict[str, Any]] = []
     while len(found) < count:
         batch = consumer.poll_arrow(LIMIT_S, **arguments)
@@ -129,7 +129,7 @@ def test_bytes_end_a_batch(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_batch_that_did_not_arrive_comes_again(cluster: EmbeddedCluster) -> None:
-    """What ends the call before it returns loses nothing."""
+    """An exception in the call loses no records."""
     fill(cluster, "t", 20)
     with consumer_of(cluster) as consumer:
         consumer.assign([T0])

@@ -28,7 +28,7 @@ def odd_records(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def read_by_peer(address: str, topic: str, count: int, **settings: Any) -> list[tuple[Any, ...]]:
-    """What confluent-kafka reads."""
+    """Return the records that confluent-kafka reads."""
     peer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,

@@ -26,7 +26,7 @@ def log_of(*batches: Sequence[bytes], leader_id: int = 1) -> Log:
 
 
 def read(cluster: LogCluster, count: int, **settings: Any) -> list[tuple[int, int, bytes | None]]:
-    """Partition, offset and value of so many records."""
+    """Partition, offset and value of that number of records."""
     with scripted_consumer(cluster, cluster.topic, **settings) as consumer:
         records = scripted_poll(consumer, count)
     return [(record.partition, record.offset, record.value) for record in records]
@@ -173,7 +173,7 @@ def test_a_refusal_that_time_cannot_mend(api_key: ApiKey) -> None:
     "code", [-1, 3, 5, 6, 9, 13, 56, 74, 75, 78, 100, 103, 32_000], ids=lambda code: f"code{code}"
 )
 def test_any_code_of_a_fetch_is_survived(code: int) -> None:
-    """What passes is asked again, what does not is raised; then the records come."""
+    """Retriable errors are retried, others are raised; then the records arrive."""
     cluster = LogCluster(log_of([b"a"], [b"b"]))
     cluster.rules.append(once(ApiKey.FETCH, fetch_answer(error_code=code)))
     with scripted_consumer(cluster, "orders") as consumer:
@@ -237,7 +237,7 @@ def test_batches_below_the_position_are_no_progress() -> None:
 
 
 def test_a_part_of_a_batch_alone_is_an_error() -> None:
-    """The broker owes the first batch whole."""
+    """The broker must send the first batch completely."""
     cluster = LogCluster(log_of([b"a"]))
     cut = cluster.logs[0].entries[0][2][:-1]
     cluster.rules.append(

@@ -1,4 +1,4 @@
-"""What can be run in a page of Markdown: its Python, its pytest files, its commands, its outputs.
+"""Finds the runnable parts of a page of Markdown: Python, pytest files, commands, outputs.
 
 A page's Python is one program: what a reader meets in order is run in order, each line on the line
 where the page has it, so that a traceback names the place. Collecting each example as a test of its

@@ -1,4 +1,4 @@
-"""What the pages show works: examples are run, commands are known, outputs are as printed.
+"""The pages' examples run, their commands exist, and their outputs are as printed.
 
 An example may speak of `localhost:9092`: it is given the address of a cluster of its own.
 """

@@ -108,7 +108,7 @@ def test_records_that_fail(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_buffer_that_is_full(cluster: EmbeddedCluster) -> None:
-    """The broker stands still: memory is gone, `send` waits, then it raises."""
+    """The broker hangs: memory is used up, `send` waits, then it raises."""
     with _producer(
         cluster, **{"buffer.memory": 65_536, "batch.size": 16_384, "max.block.ms": 1_000}
     ) as producer:

@@ -3,8 +3,8 @@
 An input is a table's number in `TABLES`, then its arrays depth first: a head of whole numbers as
 they are in the C structure, and the content of each buffer. Buffers are given exactly the bytes
 that the array claims for its rows, not one more, so that a sanitizer sees what is read past them.
-What claims more than `CLAIM_BYTES_MAX` is not built: the interface has no sizes, so nobody could
-tell that those bytes are not there.
+An input that claims more than `CLAIM_BYTES_MAX` is not built: the interface has no sizes, so nobody
+could tell that those bytes are not there.
 """
 
 import ctypes
@@ -182,7 +182,7 @@ class Table:
             yield self._buffer(_row_bytes(form) * (rows + form.startswith(("+l", "+L", "+m"))))
 
     def _buffer(self, size: int) -> Any:
-        """So many bytes, the input's as far as they reach."""
+        """Return that number of bytes, the input's first."""
         if size > CLAIM_BYTES_MAX:
             raise NotBuiltError
         (given,) = struct.unpack("<H", self._take(2))

@@ -22,7 +22,7 @@ SMALL_MAX = 64
 
 
 class _Batch:
-    """What a queue holds."""
+    """A queue's contents."""
 
     def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, 1 << 16)

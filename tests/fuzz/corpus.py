@@ -19,7 +19,7 @@ def save(name: str, inputs: list[bytes]) -> None:
     """Add inputs to a target's corpus, short ones only."""
     wanted = {content for content in [*load(name), *inputs] if 0 < len(content) <= _INPUT_BYTES_MAX}
     ordered = sorted(wanted, key=lambda some: (len(some), some))
-    # Every so many of the sorted ones, so that all lengths stay.
+    # Every n-th of the sorted ones, so that all lengths are kept.
     step = max(1, len(ordered) // _INPUTS_MAX)
     lines = [content.hex() for content in ordered[::step]]
     DIRECTORY.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a fuzz target is, and what its inputs are made of.
+"""A fuzz target, and the construction of its inputs.
 
 A target's `check` is handed bytes and must come back: an exception that it lets out is a finding,
 and so is whatever the sanitizers say. It returns a short text for what happened, from which the
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def planted(name: str) -> Path:
-    """Where a planted bug lies."""
+    """The location of a planted bug."""
     return Path(__file__).parent / "planted" / f"{name}.patch"
 
 

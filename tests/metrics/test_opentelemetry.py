@@ -1,4 +1,4 @@
-"""What the SDK's own reader collects is what the producer counts."""
+"""The SDK's own reader collects the values that the producer counts."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a producer tells its recorder, driven without threads: every metric from known events."""
+"""A producer's calls of its recorder, without threads: every metric from known events."""
 
 import math
 import sys
@@ -138,7 +138,7 @@ def test_old_events_leave_averages_and_rates() -> None:
 
 
 def test_numbers_of_nodes_cannot_fill_the_memory() -> None:
-    """A cluster that renumbers its brokers again and again has so many groups and no more."""
+    """A cluster that renumbers its brokers again and again has a limited number of groups."""
     recorder = MetricsRecorder(ManualClock())
     for node_id in range(NODES_MAX + 100):
         recorder.requested(node_id, 10)

@@ -34,7 +34,7 @@ class _Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[list[logging.LogRecord]]:
-    """What kprod logs from here on, in every detail."""
+    """Collect everything that kprod logs from here on, with details."""
     handler, logger = _Lines(), logging.getLogger("kprod")
     level = logger.level
     logger.setLevel(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""What earlier runs found, kept for as long as nothing that it depends on has changed.
+"""Keeps the findings of earlier runs until something that they depend on has changed.
 
 A fault that was found is found again by the same tests in the same tree, so it is not planted
 again. What it depends on is hashed: the patch, the tests' names, the files that hold them, all that
@@ -18,7 +18,7 @@ from typing import Any
 FOUND = "found"
 SOURCES = ("kprod/**/*.py", "kprod/**/*.py?", "benchmarks/*.py", "tools/*.py", "pyproject.toml")
 SUPPORT = "tests/**/*"
-"""What tests stand on: files below tests that are no tests themselves."""
+"""Files below tests that tests use, but that are no tests themselves."""
 
 Mutant = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ class KeptResults:
 
     Args:
         directory: Is made when a result is kept.
-        tree: Whose sources the results depend on; they are read once, here.
+        tree: Tree with the sources that the results depend on; they are read once, here.
     """
 
     def __init__(self, directory: Path, tree: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which results are kept: those of the same patch, tests and sources, and only found faults."""
+"""Results are kept if patch, tests and sources are unchanged, and only for found faults."""
 
 from pathlib import Path
 

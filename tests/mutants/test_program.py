@@ -1,4 +1,4 @@
-"""Which mutants run, in which order, how long it will take, and what a run's exit code is."""
+"""The choice and order of mutants, the estimated time, and a run's exit code."""
 
 import os
 import signal

@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one mutant.
+    """The result of one mutant.
 
     Attributes:
         name: Name of the mutant.

@@ -36,7 +36,7 @@ LEADER = {1: ("127.0.0.1", 9101)}
 
 
 class Flood(NamedTuple):
-    """One response on its way to a client.
+    """A response that is being received by a client.
 
     Attributes:
         transport: The transport that received it.

@@ -52,7 +52,7 @@ class MemoryTransport:
 
     @property
     def ready_events(self) -> int:
-        """What a selector would report."""
+        """The events that a selector would report."""
         if not self.is_connected:
             return EVENT_WRITE if self.connect_error else 0
         events = EVENT_WRITE if self.room_bytes else 0

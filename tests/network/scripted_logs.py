@@ -111,7 +111,7 @@ class LogCluster:
         peer.respond(request, self.usual_response(node_id, request))
 
     def usual_response(self, node_id: int, request: PeerRequest) -> dict[str, Any]:
-        """What a healthy broker says."""
+        """The response of a healthy broker."""
         match request.api_key:
             case ApiKey.API_VERSIONS:
                 return {"api_keys": api_keys(ALL_VERSIONS)}

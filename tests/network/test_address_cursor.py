@@ -1,4 +1,4 @@
-"""Which address of a name is tried next."""
+"""The order in which addresses of a name are tried."""
 
 import socket
 

@@ -60,7 +60,7 @@ def test_more_pieces_than_the_system_takes() -> None:
 
 
 def test_a_frame_waits_for_those_before_it() -> None:
-    """What the socket did not take goes first, though it has room again."""
+    """Bytes that the socket did not accept are written first, even if it has room again."""
     channel, transport = make()
     transport.room_bytes = 2
     assert not channel.send(OutgoingFrame([b"abc"]))
@@ -91,7 +91,7 @@ def test_one_read_per_call() -> None:
 
 
 def test_a_closed_peer_is_told_from_a_cut_response() -> None:
-    """The error says whether something was under way."""
+    """The error says whether a frame was being read."""
     channel, transport = make()
     transport.is_eof = True
     with pytest.raises(Disconnected, match=r"closed the connection$"):

@@ -298,7 +298,7 @@ def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
 
 
 def test_a_silent_address_ends_the_attempt_at_the_set_up_deadline() -> None:
-    """The text has the time allowed, the setting, and the step under way."""
+    """The text has the time allowed, the setting, and the current step."""
     world = World(
         socket_connection_setup_timeout_ms=1_000, socket_connection_setup_timeout_max_ms=1_000
     )

@@ -1,4 +1,4 @@
-"""What connections share, and their I/O."""
+"""The objects that connections share, and their I/O."""
 
 import random
 import socket

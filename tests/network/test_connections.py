@@ -1,4 +1,4 @@
-"""Which node is asked, and the facts known of each."""
+"""The choice of a node, and the known facts of each node."""
 
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS, World, ready_world

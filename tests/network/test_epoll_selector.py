@@ -1,4 +1,4 @@
-"""What epoll and its event file do alone; the rest is in `test_selector`."""
+"""Behaviour of epoll and its eventfd alone; the rest is in `test_selector`."""
 
 import os
 import select

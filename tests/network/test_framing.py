@@ -25,7 +25,7 @@ def feed(reader: FrameReader, *pieces: bytes) -> list[bytes]:
     cuts=st.lists(st.integers(0, 300), max_size=12),
 )
 def test_any_cut_gives_the_same_frames(payloads: list[bytes], cuts: list[int]) -> None:
-    """Where the stream is cut says nothing about the frames."""
+    """The frames do not depend on where the stream is cut."""
     stream = framed(*payloads)
     borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = [stream[low:high] for low, high in itertools.pairwise(borders)]

@@ -1,4 +1,4 @@
-"""Which broker is asked about the cluster, and when."""
+"""The choice of the broker for metadata requests, and their times."""
 
 import errno
 

@@ -135,7 +135,7 @@ def test_a_password_that_became_wrong() -> None:
 def test_a_password_that_cannot_be_had(
     password: Callable[[], object], text: str, mechanism: str
 ) -> None:
-    """What the application's function did is in the error of the first record."""
+    """The exception of the application's function is in the error of the first record."""
     with served() as cluster:
         settings: dict[str, Any] = cluster.client_settings(mechanism=mechanism)
         settings["sasl_plain_password"] = password

@@ -1,4 +1,4 @@
-"""What a reader asks, in every version that it may be asked in."""
+"""A reader's requests, in every version that it supports."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from kprod.network.resolver import THREADS_MAX, Resolution, ThreadResolver, look
 
 
 class Lookups:
-    """Replaces the system's lookup; each one waits until it is let go."""
+    """Replaces the system's lookup; each one waits until it is released."""
 
     def __init__(self) -> None:
         """Hold every lookup."""
@@ -137,7 +137,7 @@ def test_a_closed_resolver_forgets(lookups: Lookups) -> None:
 
 
 class Client:
-    """What a resolver wakes."""
+    """Counts wakeups by a resolver."""
 
     def __init__(self) -> None:
         """Start asleep."""

@@ -150,7 +150,7 @@ def test_an_advertised_listener_that_begins_to_work_is_used() -> None:
 
 
 def test_a_broker_that_moved_to_another_listener_is_found() -> None:
-    """What the bootstrap address advertises is asked about again every ten seconds."""
+    """Nodes that the bootstrap address advertises are requested again every ten seconds."""
     storm = Storm({0: ("127.0.0.1", 9101)})
     storm.run(60_000)
     storm.brokers = {0: ("127.0.0.1", BOOTSTRAP_PORT)}

@@ -1,4 +1,4 @@
-"""Which answers ask the client to be quiet."""
+"""The responses that throttle the client."""
 
 import pytest
 

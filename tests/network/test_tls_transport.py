@@ -71,7 +71,7 @@ class Pair:
         raise AssertionError("the handshake does not end")
 
     def read(self) -> bytes | None:
-        """What the client reads at once."""
+        """The bytes that the client reads at once."""
         count = self.client.read_into(self.buffer)
         return None if count is None else bytes(self.buffer[:count])
 
@@ -101,7 +101,7 @@ def test_a_dot_at_the_end_of_a_name_is_taken_off() -> None:
 
 
 def test_bytes_count_when_all_their_ciphertext_has_left() -> None:
-    """A chunk that is on its way counts for nothing: the broker cannot have it whole."""
+    """A partly written chunk does not count: the broker cannot have all of it."""
     pair = Pair().shake_hands()
     chunk = bytes(100_000)
     pair.below.room_bytes = 60_000
@@ -174,7 +174,7 @@ def test_a_record_that_was_changed_ends_the_session() -> None:
     """Nothing of it is read, and the peer is told by an alert."""
     pair = Pair().shake_hands()
     pair.read()
-    pair.server.send(b"an answer")
+    pair.server.send(b"a response")
     pair.below.from_peer[-1] ^= 1
     with pytest.raises(Disconnected, match="TLS session with localhost:1 is broken"):
         pair.read()
@@ -212,7 +212,7 @@ def test_a_stranger_gets_nothing_but_an_alert() -> None:
 
 
 def test_nothing_can_be_peeked() -> None:
-    """What lies on the socket is ciphertext."""
+    """The bytes on the socket are ciphertext."""
     pair = Pair().shake_hands()
     pair.server.send(b"x")
     assert pair.client.peek_into(pair.buffer) is None

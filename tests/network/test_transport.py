@@ -20,7 +20,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def address_of(listener: socket.socket) -> SocketAddress:
-    """Where it listens."""
+    """The address of the listener."""
     return SocketAddress(socket.AF_INET, *listener.getsockname())
 
 

@@ -178,7 +178,7 @@ class GroupModel:
         for member in self.members.values():
             member["until"] = self.now + member["session"]
 
-    # What the log has; kept by the two writers below.
+    # Contents of the log; kept by the two writers below.
 
     logged: Fields | None = None
 

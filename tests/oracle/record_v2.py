@@ -29,7 +29,7 @@ class MalformedError(ValueError):
 
 
 class BatchFields(TypedDict, total=False):
-    """What a batch may have besides its records; each has a default."""
+    """The optional fields of a batch besides its records; each has a default."""
 
     base_offset: int
     codec: int

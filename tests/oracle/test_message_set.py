@@ -10,7 +10,7 @@ from tests.record import other_clients, strategies
 
 @pytest.mark.parametrize("vector", record_vectors(0, 1), ids=lambda vector: vector.label)
 def test_other_clients_message_sets(vector: RecordVector) -> None:
-    """What other clients wrote is read as they meant it."""
+    """Other clients' message sets are read as they were meant."""
     read = [(*row, ()) for row in message_set.decode(vector.raw)]
     assert read == list(vector.records)
 

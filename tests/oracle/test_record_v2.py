@@ -53,7 +53,7 @@ def test_varints(number: int, encoded: str) -> None:
 
 @pytest.mark.parametrize("vector", record_vectors(2), ids=lambda vector: vector.label)
 def test_other_clients_batches(vector: RecordVector) -> None:
-    """What other clients wrote is read as they meant it, and its codec recognised."""
+    """Other clients' batches are read as they were meant, and their codec is recognised."""
     batches = record_v2.decode_batches(vector.raw)
     assert [tuple(row) for batch in batches for row in batch.records] == list(vector.records)
     assert {batch.codec for batch in batches} == {vector.codec}

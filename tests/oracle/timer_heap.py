@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 
 class SortedListTimer:
-    """What a timer must do, with every task looked at on every call."""
+    """A simple timer that checks every task on every call."""
 
     def __init__(self, now_ms: int, tick_ms: int) -> None:
         """Start empty at that time."""

@@ -1,4 +1,4 @@
-"""A broker that stands still for 500 ms: every record that was due in it shows how long it waited.
+"""A broker hangs for 500 ms: the latency of every record due meanwhile includes its wait.
 
 In virtual time, with a client whose `send` waits until the broker moves again: exact figures. The
 same check fails for a closed loop, which is what it is for.

@@ -99,7 +99,7 @@ def test_how_many_latencies_are_measured(count: int, rate: float | None, every: 
 
 
 def test_a_workload_travels_as_json() -> None:
-    """What a process reads is what it was told."""
+    """A process reads the values that it was told to."""
     workload = Workload(
         client="kprod",
         topic="orders",

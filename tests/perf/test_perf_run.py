@@ -1,4 +1,4 @@
-"""What a run asks for, and what it counts."""
+"""The records that a run requests, and the figures that it counts."""
 
 import threading
 

@@ -6,7 +6,7 @@ that a running node shows is easier to read when it is one directory.
 Invariants.
     A version's directory appears whole, by one rename, or not at all.
     Two runs never fetch at once: a lock beside the directory orders them.
-    What the manifest says of a file (its size) holds at every use; a changed pom fetches again.
+    A file's size is checked against the manifest at every use; a changed pom fetches again.
 """
 
 import fcntl
@@ -57,7 +57,7 @@ class Artifacts:
 
     @property
     def class_data_archive(self) -> Path:
-        """Where this Java's shared class data may lie; it need not exist."""
+        """Possible path of this Java's shared class data; it need not exist."""
         program = Path(self.java).resolve()
         transaction_manager = f"{program} {program.stat().st_mtime_ns}"
         mark = hashlib.sha256(transaction_manager.encode()).hexdigest()[:12]

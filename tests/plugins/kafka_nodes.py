@@ -320,7 +320,7 @@ class KafkaNodes:
         Args:
             topic: Its name.
             partition: Its index.
-            broker: Whose storage; it need not run.
+            broker: Id of the broker with the storage; it need not run.
 
         Returns:
             All `.log` files in the order of their offsets, which is how tools must be given them.

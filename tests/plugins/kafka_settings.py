@@ -28,7 +28,7 @@ STRONG_JAVA = ("-Xms512m", "-Xmx1g", "-XX:+UseParallelGC")
 PORT_FIRST = 10_000
 PORT_COUNT_MIN = 1_000
 EPHEMERAL_PORTS = (32_768, 60_999) if Path("/proc").exists() else (49_152, 65_535)
-"""What Linux and, elsewhere, IANA and macOS give to outgoing connections by default."""
+"""Default port ranges of outgoing connections: Linux's, and IANA's and macOS's elsewhere."""
 
 
 def node_settings(

@@ -3,7 +3,7 @@
 A producer that leaves a thread or a socket behind passes its own test, and spoils a later one at
 random. Every test is checked, and fails in its teardown with the names of what it left.
 
-What may stay. Whatever a fixture of a wider scope holds: it is set up before the check looks first.
+Objects of a fixture with a wider scope may stay: they exist before the first check.
 A test that starts something lasting on purpose says so: `@pytest.mark.may_leak("what, and why")`.
 
 Threads that are just ending are joined, not slept for. A server that lives on, in a thread of its

@@ -30,7 +30,7 @@ def _produce(bootstrap_servers: str, topic: str, values: list[bytes]) -> list[in
 
 
 def test_a_client_produces_and_the_tools_find_its_batches_valid(kafka: KafkaNodes) -> None:
-    """What confluent-kafka sent is in the segment, and DumpLogSegments calls it valid."""
+    """Records from confluent-kafka are in the segment, and DumpLogSegments calls it valid."""
     topic = kafka.create_topic("plugin-dump", partitions=2)
     assert _produce(kafka.bootstrap_servers, topic, [b"first", b"second"])
     files = [kafka.log_files(topic, partition) for partition in (0, 1)]

@@ -67,7 +67,7 @@ def test_several_brokers_have_a_controller_apart(tmp_path: Path) -> None:
 
 
 def test_properties_and_command_are_plain_text(tmp_path: Path) -> None:
-    """What Java reads is written name by name; without a log file nothing is logged."""
+    """Java's settings are written by name; without a log file nothing is logged."""
     assert properties({"node.id": "1", "log.dirs": "/d"}) == "node.id=1\nlog.dirs=/d\n"
     command = java_command("java", "a.jar:b.jar", flags=("-Xmx1g",), log=tmp_path / "node.log")
     assert command[:2] == ["java", "-Xmx1g"]

@@ -30,7 +30,7 @@ class RecordVector(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What pytest shows."""
+        """The text that pytest shows."""
         return f"{self.client}-{self.version}-{self.name}-v{self.magic}-codec{self.codec}"
 
 

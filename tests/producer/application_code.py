@@ -5,7 +5,7 @@
 plays one scene in a process of its own, as forks and last references need it.
 
 A scene has one producer. It arms the place, sends one record so that the place's code runs, and
-notes what came of it. Nothing leaves linger but by `flush`, so that a callback registered after a
+records the result. Nothing leaves linger but by `flush`, so that a callback registered after a
 send is still called on the sender's thread.
 """
 
@@ -115,7 +115,7 @@ class Scene:
             cleanup()
 
 
-# What the code does.
+# Actions of the code.
 
 Action = Callable[[Scene], object]
 
@@ -182,7 +182,7 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-# Where it does it.
+# Places that call the code.
 
 
 class Place(NamedTuple):
@@ -294,7 +294,7 @@ def _quiet_hook(scene: Scene) -> None:
 
 
 class _Finalized:
-    """A callback that runs the scene's code when it is let go of."""
+    """A callback that runs the scene's code when it is freed."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

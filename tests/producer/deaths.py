@@ -173,7 +173,7 @@ def _line_count(fault: type[BaseException]) -> int:
 
 
 def main(step_count: int, fault: str = "") -> None:
-    """Die at so many lines, spread over the whole run; at each, if there are not as many."""
+    """Die at this number of lines, spread over the whole run; at each, if there are fewer."""
     logging.disable(logging.CRITICAL)
     assert sender.__file__.endswith(".py")
     kind = MemoryError if fault == MemoryError.__name__ else Planted

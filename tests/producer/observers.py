@@ -16,7 +16,7 @@ Outcome = tuple[object, ...]
 
 
 def outcome_of(metadata: RecordMetadata | None, error: BaseException | None) -> Outcome:
-    """What an observer was told, in a form that can be compared."""
+    """A notification of an observer, in a form that can be compared."""
     if metadata is not None:
         assert error is None, "exactly one of them is None"
         return ("delivered", *metadata)
@@ -25,7 +25,7 @@ def outcome_of(metadata: RecordMetadata | None, error: BaseException | None) -> 
 
 
 def outcome_of_done(record: Any) -> Outcome:
-    """What a settled future says: one of ours, a view or a task."""
+    """Return the outcome of a settled future: kprod's, a view or a task."""
     error = record.exception()
     return outcome_of(None if error is not None else record.result(), error)
 
@@ -239,7 +239,7 @@ KINDS: dict[str, Callable[[Observers, Sequence[Observed]], None]] = {
 
 
 def receipt_outcome(receipt: SendReceipt) -> Outcome:
-    """What a settled receipt says."""
+    """Return the outcomes in a settled receipt."""
     error = receipt.exception(0)
     failures = tuple((failure.index, str(failure.error)) for failure in receipt.failures())
     return (type(error).__name__, str(error), tuple(receipt.delivered().items()), failures)

@@ -187,7 +187,7 @@ class StageSelector(MemorySelector):
 
 @dataclass
 class Brokers:
-    """What the brokers answer by themselves; tests change it as they go.
+    """The brokers' default responses; tests change them during a run.
 
     Attributes:
         leaders: Node ids by topic and partition; −1 is no leader.
@@ -338,7 +338,7 @@ class Stage:
         return held
 
     def fill_pipeline(self, count: int = 5) -> list[kprod.RecordFuture]:
-        """Acknowledge a first record, then put so many more in flight, one batch each."""
+        """Acknowledge a first record, then put `count` more in flight, one batch each."""
         first = self.send(b"first")
         self.answer()
         assert first.done()

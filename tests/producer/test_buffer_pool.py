@@ -1,4 +1,4 @@
-"""Which callers wait for memory, how long, and their errors."""
+"""Waits for memory: which callers wait, how long, and their errors."""
 
 import threading
 from typing import Any
@@ -64,7 +64,7 @@ class _Path(PlainPath):
         self.pool.wait_for(waiter, timeout_ms)
 
     def take(self, partition: int, chunk_count: int) -> None:
-        """Send a record that needs so many large chunks, or raise."""
+        """Send a record that needs this many large chunks, or raise."""
         self.send("orders", b"x" * (chunk_count * LARGE - 200), partition=partition)
 
     def release(self, partition: int) -> None:

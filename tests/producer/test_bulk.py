@@ -23,7 +23,7 @@ from tests.producer.bench import TOPIC, Bench
 
 
 def values_of(bench: Bench, partition: int) -> list[bytes]:
-    """What the partition's log holds, in order; a null value as none."""
+    """Return the values of the partition's log in order; a null value is None."""
     return bench.partitions[partition].log
 
 
@@ -217,7 +217,7 @@ def test_an_empty_call_is_done_at_once() -> None:
 
 
 def test_serializers_and_partitioner_see_each_record() -> None:
-    """What fails in them is that record's error."""
+    """An exception in them is that record's error."""
 
     def serialize(value: Any) -> bytes:
         return b"%d" % (10 // value)

@@ -441,7 +441,7 @@ def test_a_producer_closed_by_its_source_settles_records_on_their_way() -> None:
 
 
 def _closed_on_the_way(bench: Bench, closed_error: Callable[[], KprodError]) -> SendReceipt:
-    """What a call is told of its rows if the producer is closed after its first block of them."""
+    """The call's error if the producer is closed after its first block of rows."""
 
     def close() -> None:
         bench.producer.close(0)

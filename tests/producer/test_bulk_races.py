@@ -1,4 +1,4 @@
-"""What befalls a bulk send while it runs: topics that grow, Ctrl-C, time, waits."""
+"""Events during a bulk send: growing topics, Ctrl-C, timeouts, waits."""
 
 import ctypes
 import itertools

@@ -1,4 +1,4 @@
-"""What answers mean: for which batch, in which order batches end, what an odd answer does."""
+"""Responses: which batch they settle, the order of settling, and odd responses."""
 
 from typing import TYPE_CHECKING
 

@@ -16,7 +16,7 @@ def _bench() -> Bench:
 
 
 def _open_empty(bench: Bench) -> ProducerBatch:
-    """What a thread leaves that opened a batch and was told to append elsewhere."""
+    """Create a batch as a thread that then must append elsewhere."""
     queue = bench.head.queues[0]
     chain = bench.pool.try_chain()
     assert chain is not None

@@ -61,7 +61,7 @@ def _stages(code: int) -> Iterator[tuple[Stage, int]]:
 
 
 def _respond_to_all(stage: Stage, count: int, base_offset: int) -> list[tuple[int, int, int]]:
-    """Acknowledge requests until so many batches are; returns their ids, epochs, sequences."""
+    """Acknowledge `count` batches, request by request; returns ids, epochs and sequences."""
     seen: list[tuple[int, int, int]] = []
     while len(seen) < count:
         if not stage.held:

@@ -369,7 +369,7 @@ def test_an_error_whose_text_cannot_be_made_ends_the_sender_as_any_other(
 def test_a_signal_while_closing_is_raised_and_close_continues_when_called_again(
     cluster: EmbeddedCluster, kprod_logger: logging.Logger
 ) -> None:
-    """What the main thread's logging raises may be a signal handler's: Ctrl-C is never lost."""
+    """Exceptions of logging on the main thread may be a signal handler's: Ctrl-C is never lost."""
 
     class Interrupted(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

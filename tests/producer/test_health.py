@@ -1,4 +1,4 @@
-"""What probes are told: before a connection, with one, without one, and at the end."""
+"""Answers to probes: before a connection, with one, without one, and at the end."""
 
 import asyncio
 import os

@@ -387,7 +387,7 @@ def test_a_deadline_in_flight_gates_the_partition_until_its_connection_is_gone()
 
 
 def test_those_behind_an_expired_batch_keep_their_sequences_until_answered() -> None:
-    """What the broker says of them counts: they were taken, so they succeed; then a new epoch."""
+    """The broker accepted the records, so they succeed; then a new epoch begins."""
     stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900)
     stage.send(b"slow")
     stuck = stage.send(b"stuck")

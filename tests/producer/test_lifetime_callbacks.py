@@ -1,4 +1,4 @@
-"""What delivery callbacks may do: raise anything, and call the producer they belong to."""
+"""Delivery callbacks may raise anything, and call the producer that they belong to."""
 
 import logging
 import threading

@@ -110,7 +110,7 @@ ENDINGS = {
         9,
     ),
 }
-"""What a script does last, and its exit code."""
+"""The last action of a script, and its exit code."""
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def _values(cluster: EmbeddedCluster) -> list[bytes | None]:
 
 
 def _outcome(producer: kprod.Producer, topic: str, value: bytes) -> KprodError | None:
-    """What became of a record, whether it was refused or accepted."""
+    """The outcome of a record, whether it was rejected or accepted."""
     try:
         producer.send(topic, value).result(WAIT_S)
     except KprodError as error:

@@ -21,7 +21,7 @@ WAIT_S = 30.0  # ends a broken test, never its rhythm
 
 
 def _full(chunks: int, partitions: int = 4) -> Bench:
-    """A buffer of so many chunks, each lent to a record of another partition, none sent."""
+    """A buffer of `count` chunks, each used by a record of another partition, none sent."""
     bench = Bench(
         (0,) * partitions,
         buffer_memory=chunks * CHUNK,
@@ -48,7 +48,7 @@ def _until_waiting(bench: Bench, count: int) -> None:
 
 
 def _in_flight(bench: Bench) -> set[int]:
-    """The partitions of which something is on its way."""
+    """The partitions with a batch in flight."""
     return {partition for carried in bench.client.in_flight for partition in carried.batches}
 
 
@@ -117,7 +117,7 @@ def test_nothing_is_hurried_once_nobody_waits() -> None:
 
 
 def test_a_shortage_does_not_make_the_sender_spin() -> None:
-    """What cannot be sent waits for its event: the sender sleeps although a send waits."""
+    """Batches that cannot be sent wait for their event: the sender sleeps although a send waits."""
     bench = _full(2)
     bench.client.room = 0
     waiter = MemoryWaiter(1, True, CHUNK)

@@ -176,6 +176,6 @@ def test_a_partitioner_that_raises_stops_the_send() -> None:
     ],
 )
 def test_names_are_rules_for_keys(name: str, rule: tuple[int, int]) -> None:
-    """Which hash, and which keys it decides for."""
+    """A hash function, and the keys that it is used for."""
     config = ProducerConfig.parse({"bootstrap_servers": "b:1", "partitioner": name})
     assert key_rule(config.partitioner_settings()) == rule

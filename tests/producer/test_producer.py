@@ -176,7 +176,7 @@ def test_a_close_that_times_out_counts_lost_records(cluster: EmbeddedCluster) ->
 
 
 def test_delivery_times_out_while_in_flight() -> None:
-    """The batch may be in the log: the error says so, and memory comes back in the end."""
+    """The batch may be in the log: the error says so, and memory is released in the end."""
     with EmbeddedCluster(brokers=1, topics={"orders": 1}) as cluster:
         producer = _producer(cluster, linger_ms=0, delivery_timeout_ms=400, request_timeout_ms=400)
         producer.send("orders", b"first").result(10)

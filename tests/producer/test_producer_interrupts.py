@@ -23,12 +23,12 @@ SETTLE_S = 60.0  # ends a broken test, never its rhythm
 
 
 class Interrupt(Exception):
-    """What the handler raises."""
+    """The exception of the signal handler."""
 
 
 @pytest.fixture
 def nobody_listens_to_the_collector() -> Iterator[None]:
-    """What a handler raises into such a listener is swallowed; Hypothesis has one."""
+    """Such a listener ignores a handler's exception; Hypothesis has one."""
     listeners = gc.callbacks[:]
     gc.callbacks.clear()
     yield

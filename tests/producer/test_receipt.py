@@ -1,4 +1,4 @@
-"""What a receipt says while its records are on their way, and after splits, errors and forks."""
+"""The contents of a receipt while records are pending, and after splits, errors and forks."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ INVALID_RECORD = 87
 
 
 def took(count: int, first: int, last: int) -> PartitionOffsets:
-    """What a partition says of one range."""
+    """The response of a partition about one range."""
     return PartitionOffsets(count, (OffsetRange(first, last),))
 
 
@@ -34,7 +34,7 @@ def test_it_is_done_with_its_last_batch() -> None:
     bench.turn()
     assert not receipt.done()
     assert len(receipt.delivered()) == 1
-    assert "2 records, on its way, 0 failed" in repr(receipt)
+    assert "2 records, pending, 0 failed" in repr(receipt)
     with pytest.raises(KprodTimeout, match="not all of 2 records for 'orders' settled within 0"):
         receipt.result(0)
     bench.answer(second)
@@ -155,7 +155,7 @@ def test_callbacks_of_the_receipt_come_after_those_of_every_batch() -> None:
     receipt = bench.producer.send_many(TOPIC, [b"a", b"b"], partitions=[0, 1], on_delivery=tell)
     receipt.add_done_callback(told.append)
     bench.clock.advance(1)
-    bench.lead(0, -1, 0)  # the second has no leader, and so is not on its way
+    bench.lead(0, -1, 0)  # the second has no leader, and so is not sent
     bench.run()
     assert receipt.failed_count == 1
     assert len(told) == 3
@@ -270,7 +270,7 @@ def test_its_repr_says_where_the_records_are() -> None:
     """Offsets of the first partitions, how many others there are, and the first failure."""
     bench = Bench((0, 0, 0, 0, 0))
     receipt = bench.producer.send_many(TOPIC, [b"v"] * 10, partitions=[n // 2 for n in range(10)])
-    assert repr(receipt) == "<SendReceipt for 'orders': 10 records, on its way, 0 failed>"
+    assert repr(receipt) == "<SendReceipt for 'orders': 10 records, pending, 0 failed>"
     bench.run()
     assert repr(receipt) == (
         "<SendReceipt for 'orders': 10 records, settled, 0 failed; orders-0: 2 delivered, offsets"

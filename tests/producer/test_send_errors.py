@@ -1,4 +1,4 @@
-"""What `send` refuses at the call: an error with the figures, nothing appended, no memory lost."""
+"""Records that `send` rejects: an error with the figures, nothing appended, no memory lost."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ EVERY_LINE = 1_000_000
 
 
 def _die(step_count: int, timeout_s: float, *fault: str) -> str:
-    """What a run of `tests.producer.deaths` complained of."""
+    """Return the complaints of a run of `tests.producer.deaths`."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.producer.deaths", str(step_count), *fault],
         cwd=ROOT,

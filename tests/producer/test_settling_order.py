@@ -307,7 +307,7 @@ class SettlingMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 1), counts=st.lists(st.integers(1, 3), min_size=1, max_size=4))
     def send_batches(self, partition: int, counts: list[int]) -> None:
-        """Each with so many records, and each on its way if it may go."""
+        """Each with this many records, and each in flight if it may be sent."""
         for count in counts:
             for _ in range(count):
                 self.send(partition, 10)
@@ -373,7 +373,7 @@ class SettlingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.number % RARELY == 0)
     @rule()
     def purge(self) -> None:
-        """Records that are certainly not on their way."""
+        """Records that are certainly not in flight."""
         self.bench.producer.purge()
 
     @precondition(lambda self: self.number % RARELY == 0)

@@ -1,4 +1,4 @@
-"""What a producer's errors and warnings say: counts that agree, settings as they were set."""
+"""Texts of a producer's errors and warnings: correct counts, settings as the user wrote them."""
 
 import re
 

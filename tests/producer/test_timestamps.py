@@ -15,7 +15,7 @@ _TICKS = 5  # Linux's CLOCK_REALTIME_COARSE: a machine that is kept from running
 _APART_NS = 300_000  # no row continues over it
 _ROW = 300  # enough for one
 _SHORT_ROW = 40  # not enough
-_LEFT_OVER = 15  # so many may have a stamp of a row that has ended
+_LEFT_OVER = 15  # this many may have a timestamp of a row that has ended
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ class _Witness:
 
 
 def _tick_ns() -> int:
-    """When the kernel's clock has ticked last."""
+    """Time of the kernel clock's last tick."""
     return time.clock_gettime_ns(_TICKS) if sys.platform == "linux" else time.clock_gettime_ns(0)
 
 

@@ -1,4 +1,4 @@
-"""What ends the wait for a topic or a partition: a response that can tell, and no other."""
+"""The end of a wait for a topic or a partition: only a response that decides it."""
 
 import random
 from typing import Any

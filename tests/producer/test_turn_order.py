@@ -122,7 +122,7 @@ def test_a_delivery_that_expires_while_a_callback_runs_is_not_sent() -> None:
 
 
 def test_a_delivery_that_expires_while_a_call_runs_is_not_sent() -> None:
-    """What other threads let the sender do between two turns may take long, too."""
+    """Work between two turns that other threads cause may take long, too."""
     stage = Stage(request_timeout_ms=REQUEST_MS, delivery_timeout_ms=2 * REQUEST_MS)
     stage.send(b"first")
     stage.answer()

@@ -46,7 +46,7 @@ class Scene(Stage):
         )
 
     def answer_later(self, *, delay_ms: int = ROUND_TRIP_MS, count: int = 1) -> int:
-        """Let brokers answer so many requests after a while; returns when."""
+        """Make brokers respond to this many requests after a while; returns when."""
         self.answers_at_ms = self.clock.now_ms() + delay_ms
         self.answer_count = count
         return self.answers_at_ms
@@ -61,7 +61,7 @@ class Scene(Stage):
 
 @pytest.fixture
 def scenes() -> Iterator[Callable[..., Scene]]:
-    """What makes a scene; the system's threads come back afterwards."""
+    """Create a scene with virtual threads; the system's threads are restored afterwards."""
     try:
         yield Scene
         while Stage.opened:

@@ -75,7 +75,7 @@ def test_tagged_fields_are_written_only_when_they_say_something() -> None:
 
 
 def test_absent_fields_come_as_fresh_defaults() -> None:
-    """What a version lacks has its default, and no two results share a list."""
+    """Fields that a version lacks have their default, and no two results share a list."""
     codec = response_codec(ApiKey.PRODUCE, 3)
     partition = {"index": 0, "error_code": 0, "base_offset": 5}
     encoded = codec.encode({"responses": [{"name": "t", "partition_responses": [partition]}]})

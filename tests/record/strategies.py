@@ -1,4 +1,4 @@
-"""What Hypothesis draws for records of all formats."""
+"""Hypothesis strategies for records of all formats."""
 
 from hypothesis import strategies as st
 

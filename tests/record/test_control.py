@@ -32,7 +32,7 @@ def test_marker_batch(control_type: ControlType) -> None:
 
 @pytest.mark.parametrize("number", [-1, 2, 3, 4, 99])
 def test_other_control_records(number: int) -> None:
-    """Kinds that end no transaction are passed over."""
+    """Kinds that end no transaction are skipped."""
     assert decode_marker(Record(0, 0, struct.pack(">hh", 0, number), None)) is None
 
 

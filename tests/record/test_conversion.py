@@ -47,7 +47,7 @@ def test_down_keeps_gaps() -> None:
 
 @pytest.mark.parametrize("codec", [0, 3])
 def test_down_keeps_the_brokers_timestamp(codec: int) -> None:
-    """What the broker stamped stays stamped by it."""
+    """The broker's timestamps are kept."""
     batch = record_v2.encode_batch(
         ROWS, codec=codec, is_log_append_time=True, max_timestamp_ms=7_777
     )
@@ -166,7 +166,7 @@ def test_nothing_converts_to_nothing() -> None:
 
 @pytest.mark.parametrize("vector", record_vectors(), ids=lambda vector: vector.label)
 def test_vectors_survive_conversion(vector: RecordVector) -> None:
-    """What other clients wrote goes down and up and keeps what the formats share."""
+    """Other clients' records keep the fields that the formats share, down and up."""
     if vector.codec == Codec.ZSTD or "marker" in vector.name:
         return
     lowered = down_convert(vector.raw, 1)

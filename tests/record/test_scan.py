@@ -39,7 +39,7 @@ def test_whole_byte_by_byte_and_with_a_tail() -> None:
 
 @given(cuts=st.lists(st.integers(0, len(LOG)), max_size=8))
 def test_any_cuts(cuts: list[int]) -> None:
-    """Where the windows end does not matter."""
+    """The result does not depend on where the windows end."""
     borders = [0, *sorted(cuts), len(LOG)]
     pieces = [LOG[start:end] for start, end in pairwise(borders)]
     assert scan(pieces) == (POSITIONS, 0)

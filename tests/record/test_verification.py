@@ -1,4 +1,4 @@
-"""What the verifier finds, and what it lets pass."""
+"""Findings of the verifier, and contents that it accepts."""
 
 from kprod.record.entries import read_entries
 from kprod.record.verification import LogVerifier

@@ -178,7 +178,7 @@ def _of(kind: type, name: str) -> Signature:
 
 
 def _names(it: object) -> list[str]:
-    """What can be asked of an object: its own type's attributes, and none of `object`'s."""
+    """The attributes of an object's own type, without those of `object`."""
     return [name for name in dir(type(it)) if name not in UNTRIED and name not in dir(object)]
 
 
@@ -212,7 +212,7 @@ def _replaced(kind: type, log: _Log) -> Iterator[tuple[str, object]]:
     """Each public attribute that can be set or deleted, and the values put there."""
     it = log.run(f"{kind.__name__} to be changed", recipes.made, kind)
     for name in _names(it) if it is not None else ():
-        # What a base has is tried with the base.
+        # Attributes of a base class are tried with that class.
         if name not in vars(kind) or callable(vars(kind)[name]) or name.startswith("__"):
             continue
         log.run(f"{kind.__name__} del .{name}", _deleted, kind, name)

@@ -1,4 +1,4 @@
-"""What Python can reach of the compiled modules: their extension types, functions and signatures.
+"""Lists the compiled modules' names that Python can reach: types, functions and signatures.
 
 An extension type has fields that its `__init__` sets and that C code then reads. So its surface is
 everything that Python may call on an object of it, however that object came about. Signatures come
@@ -37,7 +37,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes, `self` and `*more` aside."""
+    """The parameters of a function, without `self` and `*more`."""
 
     name: str
     parameters: tuple[Parameter, ...]

@@ -23,7 +23,7 @@ NOT_TO_BE_HAD = {"ColumnPlan", "JsonPlan", "Reader", "Writer", "WatchShard"}
 
 
 def test_every_declared_type_is_tried() -> None:
-    """What the sources declare is what Python finds, and each of it is a target."""
+    """The names in the sources are those that Python finds, and each one is a target."""
     declared = set(declared_types())
     assert declared == set(extension_types())
     assert declared <= set(targets())

@@ -154,7 +154,7 @@ def test_a_producer_may_be_weakly_referenced_and_is_collected() -> None:
 
 
 def test_wrong_positions_of_a_topic_end_in_an_error() -> None:
-    """What names a partition's place may be written by anybody; it is checked where it is used."""
+    """Any code may change the attributes that name a partition; they are checked before use."""
     told = run_in_child(
         """
         import pyarrow as pa

@@ -123,7 +123,7 @@ _GROUP_OF |= {name: name for name in ("bool", "float", "str", "object")}
 
 
 def makers_of(parameter: Parameter) -> list[Callable[[], Any]]:
-    """What makes the values of a parameter, the valid one first."""
+    """Factories of a parameter's values, the valid one first."""
     if parameter.name in {"descriptor", "fd"}:
         return _descriptors()
     outer = re.sub(r"\[.*\]", "", parameter.annotation.replace('"', ""))

@@ -48,7 +48,7 @@ class _Registry(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address of the registry."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
@@ -157,7 +157,7 @@ def test_keys_have_a_subject_of_their_own(
 def test_a_schema_id_in_the_headers_arrives(
     client: SchemaRegistryClient, cluster: EmbeddedCluster
 ) -> None:
-    """What a serializer appends to the context's headers is sent with the record."""
+    """Headers that a serializer appends to the context's headers are sent with the record."""
     serializer = AvroSerializer(
         client, ORDER, conf={"schema.id.serializer": header_schema_id_serializer}
     )

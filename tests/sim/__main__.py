@@ -45,7 +45,7 @@ class Failure(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What a process has found in some seeds."""
+    """The findings of a process in some seeds."""
 
     seeds: int
     events: int

@@ -1,4 +1,4 @@
-"""Which faults can be why a record failed: a table from errors to faults.
+"""The faults that can cause a record's failure: a table from errors to faults.
 
 Source: Q2 of the invariants of quality; the codes that brokers give, in `tests.sim.faults`.
 """
@@ -39,8 +39,8 @@ def _by_code() -> Mapping[str, frozenset[str]]:
         ((*faults.SEQUENCE, faults.OLD_EPOCH), ("sequence_error",)),
         (faults.FATAL, ("error_fatal",)),
         (faults.AFTER_APPEND, ("error_after",)),
-        # What brokers say by themselves.
-        ((32, 87), ("wall_clock",)),  # and the sound records of the batch
+        # Codes that brokers send without a fault.
+        ((32, 87), ("wall_clock",)),  # and the valid records of the batch
         ((3, 100, 103), ("remake_topic", "reject_then_lose", "forget_topic", "stale_metadata")),
         (
             (5, 6),
@@ -70,7 +70,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
     "Purged": frozenset({"purge"}),
     "ClosedError": frozenset({"close", "memory_error"}),
 }
-"""What must have happened before a record may fail with an error, by the error's name."""
+"""The events that must precede a record's failure, by the error's name."""
 
 
 def check_causes(sent: Iterable[Sent], book: Mapping[str, int]) -> Iterable[Finding]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FIRST_SEQUENCE = (1 << 31) - 5
 FIRST_EPOCH = 32_766
 OWN_SETTINGS = frozenset({"first_sequence", "first_epoch"})
-"""What a plan says of a producer beside its settings: sequences and epochs near their ends."""
+"""A plan's parameters of a producer besides its settings: sequences and epochs near their ends."""
 
 
 class Client:
@@ -238,7 +238,7 @@ class Client:
 
     @property
     def promises(self) -> Promises:
-        """What the settings promise."""
+        """The guarantees of the settings."""
         config = self.producer._kprod.config
         is_idempotent = config.enable_idempotence
         in_flight = config.max_in_flight_requests_per_connection

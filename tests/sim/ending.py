@@ -83,7 +83,7 @@ class Ending:
         slack_ms = PROBE_SLACK_MS + (LONGEST_SLEEP_MS if "slow callback" in world.book else 0)
         end_ns = begin_ns + (request_ms + linger_ms + slack_ms) * MS
         left = self._try(probes, end_ns)
-        # A response that was fatal may have been on its way when the faults ended.
+        # A fatal response may have been in flight when the faults ended.
         for client in [client for client in world.clients if client.is_lost]:
             self._call(partial(world.replace, client))
             left = self._try(left, world.scheduler.now_ns + (request_ms + slack_ms) * MS)

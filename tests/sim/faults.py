@@ -1,4 +1,4 @@
-"""What can go wrong in a run: one function for each kind of fault.
+"""The faults of a run: one function for each kind.
 
 A fault may be cruel, and never impossible: a broker's response says what the broker did. Each
 function takes the world and an entry of the plan; a fault that lasts undoes itself.

@@ -1,4 +1,4 @@
-"""What must hold after a run, judged from the application's view and the brokers' stored bytes.
+"""Judges a run by the application's view and the brokers' stored bytes.
 
 It decodes batches with the slow and literal decoder of `tests.oracle`, and asks nothing of kprod
 but the outcome of each record. What a history and a log must have in common is `tests.checker`'s.
@@ -126,7 +126,7 @@ def read_logs(partitions: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What a producer's settings promise."""
+    """The guarantees of a producer's settings."""
 
     is_idempotent: bool
     keeps_order: bool

@@ -1,4 +1,4 @@
-"""What a run over many seeds has shown: as text, as JSON, and as figures of the reliability page.
+"""Reports a run over many seeds: as text, as JSON, and as figures of the reliability page.
 
 `run --json` stores it, `figures` writes the stored one into the page; a test compares them.
 """
@@ -38,16 +38,16 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class Report:
-    """What a run has shown.
+    """The results of a run.
 
     Attributes:
-        commit: Of the tree.
+        commit: Commit of the tree.
         base: The first seed.
         seeds: How many.
         processes: At work at once.
         seconds: From begin to end.
-        cpu_seconds: Of all processes.
-        events: Of the schedulers.
+        cpu_seconds: CPU time of all processes.
+        events: Number of events of the schedulers.
         failed: Seeds with findings.
         counts: How often rare things happened.
         python: Implementation and version.
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def absent(self) -> list[str]:
-        """What should have been seen in so many seeds."""
+        """The events that this number of seeds should contain."""
         return missing(self.counts) if self.seeds >= COUNTERS_FROM else []
 
     def text(self) -> str:

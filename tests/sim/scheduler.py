@@ -1,7 +1,7 @@
 """Virtual time and the actors that live in it: a heap of events, and greenlets for threads.
 
-What falls on one instant happens in a drawn order. An actor is a greenlet that gives way only where
-it would wait: in `Actor.sleep`. Everything runs in one system thread, so a run is a function of its
+Events at the same time run in a random order. An actor is a greenlet that yields only where it
+would wait: in `Actor.sleep`. Everything runs in one system thread, so a run is a function of its
 plan.
 """
 

@@ -56,7 +56,7 @@ _LEARN = {
 }
 """Settings with which responses may be a second late, and calls wait for them."""
 _LATE_PRODUCE, _LATE_METADATA = 64, 66
-"""Of `late_response`: what is handled at once, and answered late."""
+"""Requests that `late_response` handles at once, and whose responses it delays."""
 _RARE_PERCENT = 5
 _RESTS_MAX = 6
 REST_MS = 15_000
@@ -173,7 +173,7 @@ def shape_rarely(plan: "Plan") -> None:
 
 
 def learn_late(plan: "Plan") -> None:
-    """Change the cluster while a response from before the change is on its way to the client.
+    """Change the cluster while a response from before the change is in flight to the client.
 
     Either a topic grows behind a Metadata response, and a record goes to the new partition; or a
     leader moves behind a Produce response, and another record goes to its partition.

@@ -1,4 +1,4 @@
-"""What may be seen on the wire: every frame that a client writes and reads, and rules for them.
+"""Watches the wire: every frame that a client writes and reads, and rules for them.
 
 A tap decodes both directions of every link at the client's socket. A frame counts as sent when its
 first byte is written, and a response as received when the client has read its last byte.

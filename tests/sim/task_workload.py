@@ -1,4 +1,4 @@
-"""What the application does in a run where its operations are tasks of event loops.
+"""The application's operations in a run in which they are tasks of event loops.
 
 The same operations as in `tests.sim.workload`, through an `AsyncProducer` that shares the engine.
 A task may be cancelled: a send that was cancelled has accepted nothing.

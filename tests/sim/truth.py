@@ -1,7 +1,7 @@
 """Whether the error of each failed record is true: its class, and its persistence.
 
-What a record went through is read off the wire: the attempts of the batches that it was in, and the
-code that answered each. From that a table says what its error may be.
+The wire shows each record's history: the attempts of the batches that it was in, and the error code
+of each response. A table derives the possible errors from it.
 
 Source: I13 of the reliability page's invariants; `kprod.producer.produce_response` for what each
 code leaves open; KIP-126 for batches that are too large.
@@ -31,7 +31,7 @@ _OF_ANOTHER = frozenset({*faults.FATAL, *faults.SEQUENCE, faults.OLD_EPOCH})
 _FATAL = frozenset(type(error_for(code)).__name__ for code in faults.FATAL)
 _NAMES_RECORDS = frozenset({32, 87})
 _INVALID = 87
-"""What the sound records of a batch end with whose broker names others, with another code."""
+"""Error code of a batch's valid records if the broker names invalid ones with another code."""
 
 CODES: Mapping[str, frozenset[int]] = {
     name: frozenset(code for code in _EVERY_CODE if type(error_for(code)).__name__ == name)

@@ -1,4 +1,4 @@
-"""What the application does in a run: one function for each kind of operation.
+"""The application's operations in a run: one function for each kind.
 
 Observers note what they are told; habits are what applications do in callbacks although it is a
 bad idea: they raise, send, flush.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HabitError(RuntimeError):
-    """What a callback of the application raises."""
+    """An exception of the application's callback."""
 
 
 def outcome_of(metadata: Any, error: BaseException | None) -> Outcome:
@@ -352,7 +352,7 @@ HABITS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
     "purge": _purge_inside,
     "close": _close_inside,
 }
-"""What callbacks do, by name in a plan."""
+"""The actions of callbacks, by their name in a plan."""
 
 
 def follow_habit(world: "World", client: "Client", entry: Entry) -> None:

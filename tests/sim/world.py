@@ -39,13 +39,13 @@ from tests.sim.undelivered import Covered
 from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
 
 APPLICATION = frozenset({"slow callback", "purge", "close"})
-"""What the book has of the application's own doing."""
+"""Entries of the book that the application caused."""
 POISON = b"\xdd" * 12
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What a run has shown.
+    """The results of a run.
 
     Attributes:
         digest: Digest of everything that happened, in order.
@@ -72,7 +72,7 @@ class World:
         cluster: The brokers.
         clients: The producers that are open, by their place in the plan.
         is_calm: The load and the faults are over.
-        dead: The broker that stands still to the end; −1 for none.
+        dead: Id of the broker that hangs until the end; −1 for none.
         healed: How often everything was healed.
         throttled_until_ns: Until then a broker may have told a client to wait.
         ledger: The application's knowledge about each record.
@@ -113,7 +113,7 @@ class World:
         self.clients: list[Client] = []
         self.bootstrap_servers = ""
 
-    # What entries of the plan use.
+    # Methods that entries of the plan use.
 
     def count(self, name: str) -> None:
         """Count something rare."""

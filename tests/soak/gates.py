@@ -1,4 +1,4 @@
-"""What a soak must show: memory, descriptors and threads stay level, latency recovers.
+"""The conditions of a soak: memory, descriptors and threads stay level, latency recovers.
 
 Thread-safety: pure functions.
 """
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
         threads: Number of the process's threads.
         sent: Records so far.
         p99_ms: Latency of the acknowledgements since the last look; NaN if there were none.
-        is_disturbed: A fault was under way since the last look, or had just ended.
+        is_disturbed: Whether a fault was active since the last check, or had just ended.
     """
 
     at_s: float

@@ -56,7 +56,7 @@ class SoakPlan:
     Attributes:
         load_s: Duration of sending with faults.
         calm_s: Duration of sending without faults, afterwards.
-        warm_up_s: At the beginning, not judged. Every broker stands still for a while then, as long
+        warm_up_s: At the beginning, not judged. Every broker hangs for a while then, as long
             as any fault lasts.
         rate: Records a second.
         partitions: Number of the topic's partitions.
@@ -77,7 +77,7 @@ class SoakPlan:
 
 @dataclass(slots=True)
 class SoakReport:
-    """What happened.
+    """The results of a run.
 
     Attributes:
         samples: In order of time, the warm-up's too.

@@ -1,4 +1,4 @@
-"""What can be killed under a running query: a worker, an executor, a broker, the driver.
+"""Kills parts of a running query: a worker, an executor, a broker, the driver.
 
 All processes of a Spark program are of its session, workers too, which have groups of their own.
 """

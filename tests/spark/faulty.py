@@ -26,12 +26,12 @@ PREFIX = "fault."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens in the first attempt of one task.
+    """The accident in the first attempt of one task.
 
     Attributes:
         kind: `raise`, `kill_worker` or `kill_executor`.
         partition_id: Partition of the task.
-        after_rows: In the middle, when so many rows were handed over; −1 once all are written and
+        after_rows: Number of rows passed on before the accident; −1 once all are written and
             nothing was reported.
     """
 

@@ -122,7 +122,7 @@ class SparkProgram:
         return results
 
     def has_ended(self, within_s: float) -> bool:
-        """Say whether it ends within so many seconds."""
+        """Whether it ends within this number of seconds."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:

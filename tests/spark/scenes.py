@@ -1,4 +1,4 @@
-"""What the Spark programs of the tests do; see `tests.spark.job`."""
+"""The actions of the tests' Spark programs; see `tests.spark.job`."""
 
 import random
 import sys
@@ -37,7 +37,7 @@ SUMS = (
     "sum(crc32(headers[0].value)) as header_crc",
     "sum(case when id % 5 = 0 then unix_millis(timestamp) end) as timestamps",
 )
-"""What Spark says of them; `tests.spark.reading` says it of a topic."""
+"""Spark's view of the records; `tests.spark.reading` has the topic's."""
 
 
 def numbered(spark: SparkSession, given: Namespace) -> DataFrame:
@@ -313,7 +313,7 @@ def poison(spark: SparkSession, given: Namespace) -> Any:
 
 
 def logs(spark: SparkSession, given: Namespace) -> Any:
-    """What commit logged, where Spark collects its workers' lines."""
+    """The line that commit logged, if Spark collects its workers' lines."""
     spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
     write(numbered(spark, given), options_of(given, "logs"))
     lines = spark.tvf.python_worker_logs().where("logger = 'kprod.spark'")

@@ -156,7 +156,7 @@ def test_few_dead_letters_are_kept(
     cluster: EmbeddedCluster,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many there are, at most so many wait for their acknowledgement."""
+    """However many there are, a limited number of them waits for its acknowledgement."""
     monkeypatch.setattr(dead_letters, "LETTERS_MAX", 10)
     most = 0
     with Producer(options_of(cluster, topic="a").settings) as producer:

@@ -69,7 +69,7 @@ def test_secrets_are_values_read_and_values_of_sensitive_names() -> None:
 
 
 def test_numbers_choices_and_addresses_are_no_secrets(tmp_path: Path) -> None:
-    """Where a setting takes nothing else; text that it does not take may be anything."""
+    """A reference is an error if the setting accepts nothing else; other texts are kept."""
     settings = {
         "bootstrap.servers": "env:BROKERS",
         "acks": "env:ACKS",

@@ -1,4 +1,4 @@
-"""What becomes of a row that is not acknowledged."""
+"""States of a row that is not acknowledged."""
 
 import pytest
 

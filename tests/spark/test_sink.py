@@ -26,7 +26,7 @@ TOPICS |= {f"json-{seed}": 1 for seed in range(SCHEMAS)}
 
 
 class Run(NamedTuple):
-    """What the session found, and the broker it wrote to."""
+    """The findings of the session, and the broker that it wrote to."""
 
     found: dict[str, Any]
     cluster: EmbeddedCluster

@@ -160,7 +160,7 @@ def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_broker_that_refuses_fails_the_task_in_every_mode(cluster: EmbeddedCluster) -> None:
-    """What another row would meet too is no row's fault."""
+    """An error that another row would get, too, is no row's fault."""
     batch = pa.record_batch({"value": [b"x"]})
     for mode in ("fail", "skip", "dlq:dead"):
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=1)

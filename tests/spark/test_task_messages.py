@@ -1,4 +1,4 @@
-"""What tasks tell the driver adds up, and reads back from a report's line."""
+"""Messages from tasks to the driver are added up, and can be read from a report's line."""
 
 import pickle
 from pathlib import Path

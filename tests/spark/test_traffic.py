@@ -6,7 +6,7 @@ from kprod.spark.traffic import TrafficMeter
 
 
 def test_a_task_is_charged_for_its_own_records() -> None:
-    """What the producer sent before, for another task, is not counted."""
+    """Traffic of the producer for earlier tasks is not counted."""
     with (
         EmbeddedCluster(brokers=1, topics={"a": 1}) as cluster,
         Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": "0"}) as producer,

@@ -25,7 +25,7 @@ def servers() -> Generator[str]:
 
 
 def report(count: int) -> WriteReport:
-    """Return the report of a write of so many records."""
+    """Return the report of a write of this many records."""
     task = TaskReport()
     task.add("a", 0, OffsetSpan(count, 0, count - 1))
     return WriteReport.of([task.message(0, 0)])

@@ -219,7 +219,7 @@ def test_delay_out_of_range_leaves_nothing_behind() -> None:
 
 
 def test_no_key_is_refused() -> None:
-    """What nothing can wake is not watched."""
+    """An operation that no event can wake is not watched."""
     timer, purgatory = made()
     with pytest.raises(ValueError, match="at least one key"):
         purgatory.try_complete_or_watch(Waiting(), [])

@@ -1,6 +1,6 @@
 """The worked examples by which the timing wheel and the purgatory are taught, with their numbers.
 
-Where a text is wrong the test says so: the expected values are those of the algorithm.
+If a text is wrong, the test says so: the expected values are those of the algorithm.
 """
 
 import pytest
@@ -14,7 +14,7 @@ Occupied = list[tuple[int, int, int]]
 
 
 def _nothing() -> None:
-    """What a task does that is only looked at."""
+    """An empty callback."""
 
 
 def _wheel(*instants: int, now: int = 0, tick: int = 1, size: int = 20) -> TimingWheel:
@@ -122,7 +122,7 @@ def test_a_task_comes_down_two_levels_at_once() -> None:
 
 
 def _diary(delays: dict[str, int], size: int, ticks: int) -> list[tuple[int, str]]:
-    """What fires at which tick of a wheel that has a tick of 1."""
+    """The tasks that fire at each tick of a wheel with a tick of 1."""
     timer = Timer(0, wheel_size=size)
     diary: list[tuple[int, str]] = []
     for name, delay in delays.items():

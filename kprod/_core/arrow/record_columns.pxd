@@ -51,7 +51,7 @@ cdef struct Walk:
     int fault
 
 
-# What the rows of one batch have in common.
+# The values that all rows of one batch share.
 cdef struct BatchRows:
     int32_t topic
     int32_t partition

@@ -30,7 +30,7 @@ cdef const uint8_t* BASE64_DIGITS = (
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 )
 
-# What each byte is in a string; the second letter of an escape that has a name, or 0.
+# The kind of each byte in a string; the second letter of an escape that has a name, or 0.
 cdef uint8_t[256] KINDS
 cdef uint8_t[128] NAMED_ESCAPES
 

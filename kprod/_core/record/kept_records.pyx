@@ -33,7 +33,7 @@ from kprod._core.varint cimport put_varint, put_varlong, varint_size, varlong_si
 from kprod.errors import CorruptRecord
 
 cdef enum:
-    # So many records are hashed before their slots are needed, which are on their way meanwhile.
+    # Keys are hashed this many records ahead of the use of their slots, which are prefetched.
     AHEAD = 32
 
 

@@ -37,7 +37,7 @@ cdef extern from *:
 cdef enum:
     SLOT_BYTES = 24
     SLOTS_MIN = 2
-    # So many records are hashed before their slots are needed, which are on their way meanwhile.
+    # Keys are hashed this many records ahead of the use of their slots, which are prefetched.
     AHEAD = 32
 
 cdef double LOAD_FACTOR = 0.9
@@ -83,7 +83,7 @@ cdef class OffsetMap:
 
         Args:
             batch: Its records are above those that were noted before.
-            first_offset: Records below it are passed over.
+            first_offset: Records below it are skipped.
 
         Returns:
             False when there was no room for one of them; those before it were noted.

@@ -36,7 +36,5 @@ class BrokerControl:
         self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
-        """Throttle an API: its responses tell clients to wait, and for that time nothing is read
-        from them; 0 ends it.
-        """
+        """Throttle an API: clients are told to wait, and nothing is read from them; 0 ends it."""
         self._kprod.call(lambda: self._kprod.engine.throttles.update({int(api): throttle_time_ms}))

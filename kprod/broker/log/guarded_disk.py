@@ -31,7 +31,7 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
     """A `Disk` for the paths of one directory.
 
     Attributes:
-        failure: What took the directory offline; None while it is in use.
+        failure: The error that took the directory offline; None while it is in use.
     """
 
     __slots__ = ("_calls_left", "_disk", "_gives_up", "_on_failure", "_path", "failure")
@@ -42,7 +42,7 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
         """Guard a directory.
 
         Args:
-            disk: Holds it.
+            disk: The disk with the directory.
             path: The directory.
             gives_up: Whether the first failure takes it offline.
             on_failure: Is called once, within the call that failed.
@@ -58,7 +58,7 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
         """Let a call fail as that of a broken disk does.
 
         Args:
-            call_count: So many calls succeed before.
+            call_count: Number of calls that succeed before.
         """
         self._calls_left = call_count
 
@@ -66,7 +66,7 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
         """Take the directory offline after a failure, unless it is the only one.
 
         Args:
-            error: Of a call of the operating system.
+            error: Error of a system call.
         """
         if self._gives_up:
             self._give_up(error)
@@ -191,8 +191,8 @@ class GuardedSyncer:
         """Sync for a directory.
 
         Args:
-            syncer: Of all directories.
-            guard: Of this one.
+            syncer: The syncer of all directories.
+            guard: The guarded disk of this directory.
         """
         self._syncer = syncer
         self._guard = guard

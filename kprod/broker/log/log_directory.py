@@ -113,14 +113,14 @@ class LogDirectory:  # noqa: PLR0904 - each checkpoint has its own
 
     @property
     def failure(self) -> OSError | None:
-        """What took the directory offline; None while it is in use."""
+        """The error that took the directory offline; None while it is in use."""
         return self._disk.failure
 
     def fail_after(self, call_count: int) -> None:
         """Let the directory fail, for a test.
 
         Args:
-            call_count: So many calls of the operating system succeed before.
+            call_count: Number of system calls that succeed before.
         """
         self._disk.fail_after(call_count)
 

@@ -123,8 +123,8 @@ class PartitionLogs(Protocol):
         """Let a directory fail, for a test.
 
         Args:
-            path: Of the directory.
-            call_count: So many calls of the operating system succeed before.
+            path: Path of the directory.
+            call_count: Number of system calls that succeed before.
 
         Raises:
             ValueError: There is no such directory.

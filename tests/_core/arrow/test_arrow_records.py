@@ -35,7 +35,7 @@ def table_of(columns: ArrowColumns) -> pa.RecordBatch:
 
 
 def as_row(record: ConsumerRecord) -> dict[str, Any]:
-    """What the columns should say of a record."""
+    """The column values expected for a record."""
     return {
         "topic": record.topic,
         "partition": record.partition,

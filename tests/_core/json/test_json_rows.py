@@ -106,7 +106,7 @@ def test_the_form_of_a_double(number: float, text: str) -> None:
     )
 )
 def test_decimals_are_written_as_python_writes_them(given_: tuple[int, list[int]]) -> None:
-    """Which is the rule of Java's BigDecimal, too."""
+    """Java's BigDecimal has the same rule."""
     scale, numbers = given_
     with decimal.localcontext(prec=50):
         wanted = [decimal.Decimal(number).scaleb(-scale) for number in numbers]

@@ -8,7 +8,7 @@ memory = pytest.importorskip("_testcapi", reason="this Python has no allocator t
 
 
 def test_a_chain_comes_back_whole_although_the_free_list_cannot_grow() -> None:
-    """What cannot be kept for later is freed; the pool can lend all its memory again."""
+    """Chunks that cannot be kept are freed; the pool can lend all its memory again."""
     pool = ChunkPool(1 << 16)
     for allocation in range(20):
         chunks = [chunk for _ in range(6) if (chunk := pool.try_chunk(large=False)) is not None]

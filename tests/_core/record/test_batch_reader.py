@@ -230,7 +230,7 @@ def test_count_that_decompressed_bytes_cannot_hold() -> None:
 
 
 def test_corrupt_compressed_block() -> None:
-    """What the codec finds corrupt is a corrupt batch; an unknown codec too."""
+    """An error of the codec makes the batch corrupt; so does an unknown codec."""
     buffer = bytearray(record_v2.encode_batch([(0, None, b"v" * 99, ())], codec=3))
     buffer[64] ^= 0xFF
     with pytest.raises(CorruptRecord, match="lz4"):

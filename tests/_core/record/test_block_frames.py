@@ -1,4 +1,4 @@
-"""What the framing of compressed blocks promises, against blocks made by the libraries."""
+"""The framing of compressed blocks, tested with blocks that the libraries made."""
 
 import struct
 
@@ -59,7 +59,7 @@ def test_bytes_that_are_not_one_whole_block_of_snappy(payload: bytes, data: st.D
     ],
 )
 def test_sizes_that_a_block_of_snappy_may_declare(block: bytes, declared: int) -> None:
-    """A size is believed when so many compressed bytes can yield it."""
+    """A size is believed if the compressed bytes can yield it."""
     assert snappy_block_bytes(_xerial(block)) == declared
 
 

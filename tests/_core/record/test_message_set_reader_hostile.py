@@ -212,7 +212,7 @@ def test_memory_stays_below_twice_the_input() -> None:
 
 
 def test_errors_of_the_decompressor_come_through() -> None:
-    """What the codec layer raises is what the caller sees."""
+    """The caller gets the exceptions of the codec layer."""
 
     def reject(codec: int, payload: memoryview, magic: int) -> bytes:
         raise CorruptRecord(f"too much: {codec} {magic} {payload!r}"[:9])

@@ -50,7 +50,7 @@ keys = st.none() | st.binary(max_size=20) | st.integers(0, 5).map(lambda it: b"%
 
 @given(st.lists(st.lists(keys, min_size=1, max_size=80), max_size=6), st.integers(0, 40))
 def test_a_map_agrees_with_a_dictionary(batches: list[list[bytes | None]], first: int) -> None:
-    """Each key's last offset, of those that are not passed over."""
+    """Each key's last offset, among the records that are not skipped."""
     offsets, expected = OffsetMap(SLOT_BYTES * 600, SECRET), dict[bytes, int]()
     at = 0
     for batch in batches:

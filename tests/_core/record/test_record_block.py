@@ -20,12 +20,12 @@ STAMP = PartitionStamp("orders", 3)
 
 
 def rows(count: int) -> list[record_v2.RecordInput]:
-    """So many records, told apart by their values."""
+    """Return `count` records with different values."""
     return [(MS + index, b"k%d" % index, b"v%d" % index, []) for index in range(count)]
 
 
 def batch(base_offset: int, count: int, **fields: object) -> bytes:
-    """A batch of so many records."""
+    """Return a batch of `count` records."""
     return record_v2.encode_batch(rows(count), base_offset=base_offset, **fields)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_time_of_the_broker() -> None:
 @pytest.mark.parametrize("step", [1, 2, 3, 100])
 @pytest.mark.parametrize("from_offset", [0, 1, 4, 5, 11, 12])
 def test_reading_begins_where_it_was_asked_to(from_offset: int, step: int) -> None:
-    """Records below the first offset are passed over, however the batches lie."""
+    """Records below the first offset are skipped, wherever batches begin."""
     data = batch(0, 5) + batch(5, 1, codec=3) + batch(6, 6, codec=4)
     block = RecordBlock(data, STAMP, from_offset)
     assert offsets(block, step) == list(range(from_offset, 12))
@@ -135,7 +135,7 @@ def test_gaps_of_compaction_count() -> None:
 
 @pytest.mark.parametrize("read_committed", [False, True])
 def test_control_batches_are_never_shown(read_committed: bool) -> None:
-    """The position passes over markers, also at the end of the log."""
+    """The position skips markers, also at the end of the log."""
     data = (
         batch(0, 2, is_transactional=True, producer_id=9)
         + marker(2, ControlType.COMMIT, 9)
@@ -177,7 +177,7 @@ def test_a_transaction_that_began_before_the_block() -> None:
 
 
 def test_a_marker_that_compaction_emptied() -> None:
-    """A control batch without a record ends nothing and is passed over."""
+    """A control batch without a record ends nothing and is skipped."""
     emptied = record_v2.encode_batch(
         [],
         base_offset=3,

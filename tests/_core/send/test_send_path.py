@@ -29,7 +29,7 @@ PARTITION_COUNT = 3
 
 
 class _Batch:
-    """What a queue holds: builder and result."""
+    """A queue's contents: builder and result."""
 
     def __init__(self, queue: PartitionAppender, chain: ChunkChain, limit_bytes: int) -> None:
         self.builder = BatchBuilder(chain, limit_bytes)

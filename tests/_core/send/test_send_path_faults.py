@@ -24,7 +24,7 @@ PARTITION_COUNT = 3
 
 
 class _Batch:
-    """What a queue holds: builder and result."""
+    """A queue's contents: builder and result."""
 
     def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, 1 << 16)

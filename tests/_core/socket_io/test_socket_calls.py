@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def read_all(far: socket.socket, count_bytes: int) -> bytes:
-    """So many bytes."""
+    """Return that number of bytes."""
     received = bytearray()
     while len(received) < count_bytes:
         received += far.recv(count_bytes - len(received))
@@ -59,7 +59,7 @@ def test_no_more_pieces_than_one_write_takes(pair: tuple[socket.socket, socket.s
 def test_a_full_socket_takes_a_part_and_then_nothing(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    """What it says it took is what arrives."""
+    """The reported number of bytes arrives."""
     near, far = pair
     block = bytes(range(256)) * 16_384
     taken = write_pieces(near.fileno(), [block, block])

@@ -83,7 +83,7 @@ def test_any_contiguous_buffer_can_be_read() -> None:
 
 
 def test_a_prefix_ends_where_its_structure_does() -> None:
-    """What follows is left alone."""
+    """The bytes after it are not read."""
     assert decode_prefix(_one(Kind.INT16), b"\x00\x05rest") == ({"it": 5}, 2)
     with pytest.raises(RemoteProtocolError, match="T v0 ends at byte 2, but 4 bytes follow"):
         decode(_one(Kind.INT16), b"\x00\x05rest")

@@ -16,7 +16,7 @@ GROUP = "group"
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says that it wants."""
+    """A consumer's subscription, as in its metadata."""
     return struct.pack(">h", 0) + structure_codec("ConsumerProtocolSubscription", 0).encode(
         {"topics": list(topics)}
     )
@@ -62,7 +62,7 @@ class Script:
         return self.control.ask(api, version, body)
 
     def stable(self, count: int, **fields: Any) -> list["Member"]:
-        """A group of so many members in Stable, the first one its leader."""
+        """A group of `count` members in Stable, the first one its leader."""
         members = [self.member(**fields) for _ in range(count)]
         members[0].join()
         if count > 1:

@@ -151,7 +151,7 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def coordinator_moves(self) -> None:
-        """What the log does not have is gone, and the rest is as before."""
+        """Data that the log lacks is gone, and the rest is unchanged."""
         self.broker = 1 - self.broker
         self.script.world.cluster.move_coordinator(GROUP, to=self.broker)
         self.script.world.step()
@@ -193,7 +193,7 @@ class Coordinator(RuleBasedStateMachine):
         return [it.member_id for view in self.script.world.cluster.groups() for it in view.members]
 
     def fields(self, names: tuple[str, ...], topic: str, instance: str | None) -> dict[str, Any]:
-        """What a join says; no two members have the same timeouts, so that no two end at once."""
+        """The fields of a join; timeouts differ, so that no two members end at once."""
         self.count += 1
         return {
             "protocols": tuple((name, subscription(topic)) for name in names),
@@ -245,7 +245,7 @@ class Coordinator(RuleBasedStateMachine):
 
 
 def _comparable(answer: dict[str, Any], expected: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the model says of a response of this kind."""
+    """The model's expectation for a response of this kind."""
     if "generation_id" in answer and len(expected) > 2:
         members = [it["member_id"] for it in answer["members"]]
         return (

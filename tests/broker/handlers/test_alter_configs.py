@@ -68,7 +68,7 @@ def test_changed_settings_are_kept(tmp_path: Path, end: str) -> None:
 
 
 def test_a_setting_without_effect_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """When a topic is made with it or gets it; a setting with an effect is not."""
+    """The warning comes when a topic is created with it or gets it; others are not warned of."""
     world = World()
     with caplog.at_level(logging.WARNING, "kprod.broker"):
         world.cluster.create_topic("a", 1, settings={"preallocate": "true", "segment.ms": "9"})

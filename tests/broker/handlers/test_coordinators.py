@@ -1,4 +1,4 @@
-"""What this broker does not serve is refused for good, so that clients do not wait for it."""
+"""Requests that this broker does not serve fail permanently, so that clients do not wait."""
 
 import asyncio
 

@@ -21,7 +21,7 @@ def test_every_version_is_answered(version: int) -> None:
 
 
 def test_topics_are_made_on_demand() -> None:
-    """Where cluster and request allow it."""
+    """Topics are created if cluster and request allow it."""
     client = World(config=EmbeddedConfig(describe_new_topics=True)).client()
     wanted = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
     unwanted = {"topics": [{"name": "other"}], "allow_auto_topic_creation": False}

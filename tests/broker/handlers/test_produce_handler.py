@@ -122,7 +122,7 @@ def test_only_records_are_held_to_the_time() -> None:
 
 @pytest.mark.parametrize("tail", [b"\0", batch()[:-1]])
 def test_a_batch_cut_off_behind_the_first_is_left_away(tail: bytes) -> None:
-    """What cannot be told from a batch still arriving does no harm, and is not kept."""
+    """Bytes that look like the beginning of a batch do no harm, and are not kept."""
     world = World()
 
     assert world.client().produced(batch() + tail)["error_code"] == ErrorCode.NONE
@@ -334,7 +334,7 @@ def test_a_format_belongs_to_its_versions(records: bytes | None, version: int, c
 
 
 def test_a_version_not_served_closes_the_connection() -> None:
-    """What the broker does not advertise it does not answer."""
+    """The broker rejects versions that it does not advertise."""
     world = World()
     client = world.client()
 

@@ -37,7 +37,7 @@ class File:
         self.synced, self.unsynced = bytes(self.content), []
 
     def survived(self, rng: random.Random) -> bytes:
-        """What a crash leaves."""
+        """The bytes that survive a crash."""
         left = bytearray(self.synced)
         by_sector = rng.random() < 0.3
         kept = len(self.unsynced) if by_sector else rng.randint(0, len(self.unsynced))

@@ -139,7 +139,7 @@ class Machine:
         sequence = 2 * len(self.histories[-1])
         content = bytearray(encoded(number, sequence))
         batch = next(read_batches(bytes(content)))
-        # What will be stored, noted first: a stop may come after the write.
+        # Recorded before the write, since a stop may come after it.
         self.histories[-1].append(b"")
         view = memoryview(content)
         try:

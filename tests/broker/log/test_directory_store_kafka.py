@@ -44,7 +44,7 @@ def written(directory: Path, *, batches: int, index_interval_bytes: int) -> list
 
 
 def dump_indexes(tools: KafkaTools, paths: list[Path]) -> str:
-    """What the tool prints of indexes; what it finds wrong with them goes to standard error."""
+    """Return the tool's output for indexes; its findings are on standard error."""
     files = ",".join(map(str, paths))
     command = [*tools.java(log=None), "org.apache.kafka.tools.DumpLogSegments", "--files", files]
     run = subprocess.run(

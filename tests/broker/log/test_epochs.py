@@ -142,7 +142,7 @@ def test_the_ends_of_epochs_are_told() -> None:
 
 
 def test_a_lost_suffix_is_found_by_its_epoch() -> None:
-    """What a consumer does with the response: it goes back to the end of the epoch it has read."""
+    """A consumer uses the response: it goes back to the end of the epoch that it has read."""
     world = World()
     world.cluster.set_follower_lag("orders", 0, 1, None)
     world.client(0).produced(batch(5), acks=1)

@@ -55,7 +55,7 @@ def produced(world: World, index: int) -> tuple[int, int]:
 
 
 def described(world: World) -> dict[str, dict[str, Any]]:
-    """What DescribeLogDirs says, by directory."""
+    """The DescribeLogDirs response, by directory."""
     answer = world.client().ask(ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None})
     return {it["log_dir"]: it for it in answer["results"]}
 
@@ -79,7 +79,7 @@ def work(world: World) -> dict[int, list[int]]:
 
 
 def end_of(world: World, index: int) -> int:
-    """Where a partition's log ends."""
+    """The end offset of a partition's log."""
     return world.cluster.describe(TOPIC, index).log_end_offset
 
 

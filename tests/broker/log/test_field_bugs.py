@@ -325,7 +325,7 @@ def make_again(logs: DurableLogs) -> None:
 
 
 def known_topic(disk: CrashDisk) -> int | None:
-    """Which of the topic's ids the metadata has after a crash."""
+    """Return the topic's id in the metadata after a crash."""
     facts = read_facts(disk, ROOT)
     assert facts is not None
     return facts.topics[0].topic_id.int if facts.topics else None

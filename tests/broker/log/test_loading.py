@@ -326,7 +326,7 @@ def test_transactions_are_known_from_a_snapshot_and_the_batches_behind_it(place:
 
 
 def test_the_index_of_a_marker_that_was_cut_off_goes(place: Place) -> None:
-    """Else its transaction would be passed over after the next start."""
+    """Otherwise its transaction would be skipped after the next start."""
     place.put({})
     log = log_with_transactions(place)
     log.save_indexes()

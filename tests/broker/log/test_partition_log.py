@@ -25,7 +25,7 @@ OFFSETS = st.integers(0, 200)
 
 
 class Stored(NamedTuple):
-    """What the model knows of a batch."""
+    """The model's knowledge of a batch."""
 
     base_offset: int
     last_offset: int
@@ -83,7 +83,7 @@ class LogBesideModel(RuleBasedStateMachine):
 
     @rule(retention_bytes=st.integers(0, 1_000), back=st.integers(0, 8))
     def retain(self, retention_bytes: int, back: int) -> None:
-        """Drop old segments; at least so many bytes stay, and all that is not replicated."""
+        """Drop old segments; at least this many bytes stay, and all unreplicated ones."""
         limit = max(self.log.log_end_offset - back, self.start)
         before = self.log.size_bytes
         limits = RetentionLimits(retention_bytes=retention_bytes)
@@ -123,7 +123,7 @@ class LogBesideModel(RuleBasedStateMachine):
 
     @rule(timestamp_ms=TIMES_MS)
     def look_up_by_time(self, timestamp_ms: int) -> None:
-        """What a linear scan of all records finds: the first one as late as a time."""
+        """Find the first record at or after a time by a linear scan."""
         late = (it for it in self.records() if it.timestamp_ms >= timestamp_ms)
         first = next((it.offset for it in late if it.offset >= self.log.log_start_offset), None)
         found = first_record_at(self.log, timestamp_ms)
@@ -131,14 +131,14 @@ class LogBesideModel(RuleBasedStateMachine):
 
     @rule()
     def look_up_largest(self) -> None:
-        """What a linear scan finds: the first record that has the largest timestamp."""
+        """Find the first record with the largest timestamp by a linear scan."""
         wanted = max(self.records(), key=lambda it: it.timestamp_ms, default=None)
         found = latest_record(self.log)
         assert (None if found is None else found.offset) == (wanted and wanted.offset)
 
     @rule(epoch=st.integers(-1, 12))
     def look_up_epoch(self, epoch: int) -> None:
-        """What a linear scan finds: the first batch of a later epoch, and the one before it."""
+        """Find the first batch of a later epoch, and the one before it, by a linear scan."""
         end = self.log.epochs.end_of(epoch, self.log.log_end_offset)
         epochs = [(it.partition_leader_epoch, it.base_offset) for it in self.log.batches()]
         later = [offset for it, offset in epochs if it > epoch]

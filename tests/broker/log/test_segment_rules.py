@@ -26,7 +26,7 @@ def append(log: PartitionLog, timestamp_ms: int, *, now_ms: int = 0) -> int:
 
 
 def bases(log: PartitionLog) -> list[int]:
-    """Where the segments begin."""
+    """First offsets of the segments."""
     return [it.base_offset for it in log.segments]
 
 

@@ -90,7 +90,7 @@ def test_done_is_called_on_the_callers_thread_in_a_later_step(
 
 
 def test_the_first_failure_ends_its_job_and_no_other(syncer: ThreadSyncer) -> None:
-    """The files behind it in the job are let go without a sync."""
+    """The later files of the job are closed without a sync."""
     notes: list[str] = []
     ended: list[OSError | None] = []
     failure = OSError(5, "input/output error")

@@ -306,7 +306,7 @@ def test_a_malformed_index_file_is_refused(content: bytes) -> None:
 
 
 def test_the_last_stable_offset_of_an_entry_is_the_next_open_transaction() -> None:
-    """Where another one is open; else it is behind the marker."""
+    """The next open transaction's start; without one, the offset after the marker."""
     transactions = OpenTransactions()
     transactions.begin(1, 3)
     transactions.begin(2, 5)

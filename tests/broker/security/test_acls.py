@@ -42,7 +42,7 @@ def allows(acls: list[Acl], operation: str, name: str, user: str = "bob") -> boo
     ],
 )
 def test_one_rule(acl: Acl, operation: str, name: str, expected: bool) -> None:
-    """What it allows, implies, and leaves denied."""
+    """The operations that an operation allows, implies, and does not allow."""
     assert allows([acl], operation, name) is expected
 
 

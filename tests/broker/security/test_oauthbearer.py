@@ -33,7 +33,7 @@ def served() -> EmbeddedCluster:
 
 
 def message(token: str, identity: str = "", extensions: str = "") -> bytes:
-    """What a client sends."""
+    """The client's initial message."""
     return f"n,{identity},\1auth=Bearer {token}\1{extensions}\1".encode()
 
 

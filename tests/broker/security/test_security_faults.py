@@ -1,4 +1,4 @@
-"""What a test arms: refused logins, broken handshakes, changed ciphertext."""
+"""Armed faults: rejected logins, broken handshakes, modified ciphertext."""
 
 import socket
 import ssl
@@ -37,7 +37,7 @@ def test_a_right_login_is_refused_on_demand() -> None:
 
 @pytest.mark.parametrize("at_byte", [0, 1, 5, 100, 500])
 def test_a_handshake_breaks_at_a_byte(at_byte: int) -> None:
-    """So many bytes of the broker's arrive; the connection behind it is whole."""
+    """That number of the broker's bytes arrives; the next connection is complete."""
     with served("SSL") as cluster:
         cluster.faults.break_handshakes(at_byte)
         context = ssl.create_default_context(cadata=cluster.ca_pem)

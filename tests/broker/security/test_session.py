@@ -33,7 +33,7 @@ def served(protocol: str) -> Generator[EmbeddedCluster]:
 
 
 def values(cluster: EmbeddedCluster) -> list[bytes | None]:
-    """What the log holds."""
+    """The log's values."""
     return [record.value for record in cluster.records("orders")[0]]
 
 

@@ -28,7 +28,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def values(cluster: EmbeddedCluster) -> list[bytes | None]:
-    """What the log holds."""
+    """The log's values."""
     return [record.value for record in cluster.records("orders")[0]]
 
 

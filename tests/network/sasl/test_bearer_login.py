@@ -58,7 +58,7 @@ def test_a_record_is_delivered(protocol: str, linger_ms: int) -> None:
 
 
 def test_an_unsecured_token() -> None:
-    """Where the broker accepts it; with its extension of Confluent's."""
+    """The broker accepts it, also with Confluent's extension."""
     with served(allow_unsecured_tokens=True) as cluster:
         settings = settings_with(cluster, unsecured("alice", scope="kafka"))
         settings["sasl_oauthbearer_config"] = "for providers with an argument"
@@ -129,7 +129,7 @@ def test_one_fresh_token_is_tried_at_once() -> None:
     ],
 )
 def test_a_provider_that_gives_none(provider: Callable[[], object], text: str) -> None:
-    """What it did is in the error, which comes at once, and as a cause."""
+    """The error, which is raised at once, has its exception as a cause."""
     with served() as cluster:
         error = refusal(settings_with(cluster, provider))
     assert isinstance(error, AuthenticationFailed)

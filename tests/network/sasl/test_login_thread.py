@@ -1,4 +1,4 @@
-"""What may block runs on a thread of its own, and nobody waits for it."""
+"""Calls that may block run on a separate thread, and no thread waits for it."""
 
 import threading
 from collections.abc import Callable

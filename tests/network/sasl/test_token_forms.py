@@ -1,4 +1,4 @@
-"""What an application may return as a token, and values that are rejected unseen."""
+"""Values that an application may return as a token, and values that are rejected unseen."""
 
 import base64
 import json

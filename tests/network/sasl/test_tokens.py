@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HeldJobs:
-    """Keeps jobs until they are let go."""
+    """Keeps jobs until they are released."""
 
     def __init__(self) -> None:
         """Start with none."""

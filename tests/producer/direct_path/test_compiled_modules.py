@@ -15,7 +15,7 @@ needs_epoll = pytest.mark.skipif(
 
 
 def _interpreted(mode: str) -> list[str]:
-    """What a process prints in which every `.py` is interpreted."""
+    """Return the output of a process in which every `.py` is interpreted."""
     command = [sys.executable, "-m", "tests.producer.direct_path.interpreted", mode]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr

@@ -35,7 +35,7 @@ TOPIC = "orders"
 
 
 class Interrupt(Exception):
-    """What a signal handler raises."""
+    """The exception of a signal handler."""
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_no_python_code_runs_on_the_way(producer: kprod.Producer, kind: str) -> 
 
 
 def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Producer) -> None:
-    """What another thread asks about the cluster is left to the sender."""
+    """Metadata requests by other threads are left to the sender."""
     metadata = producer._kprod.metadata
     for _ in range(5):
         _send(producer).result(SETTLE_S)
@@ -205,7 +205,7 @@ SLEEPY: dict[str, Any] = {
 
 
 def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.RecordFuture:
-    """A record on the direct path, to a broker that stands still."""
+    """A record on the direct path, to a broker that hangs."""
     _until_the_direct_path_opens(made, TOPIC)
     cluster.faults.stall(0)
     future = _send_while_it_sleeps(made)
@@ -308,7 +308,7 @@ def test_a_wait_that_ends_leaves_the_answer_to_the_sender(
 def test_an_interrupted_wait_leaves_it_too(
     producer: kprod.Producer, cluster: EmbeddedCluster
 ) -> None:
-    """What the handler raised comes out of `result`, and the record continues."""
+    """The handler's exception is raised by `result`, and the record is sent."""
 
     def handle(*_: object) -> None:
         raise Interrupt

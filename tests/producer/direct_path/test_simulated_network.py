@@ -83,7 +83,7 @@ class Scene(Stage):
         return self.producer.send("orders", value, partition=0)
 
     def watched_events(self, transport: object) -> int:
-        """What the selector watches a transport for."""
+        """The events that the selector watches a transport for."""
         return self.selector.watched[id(transport)][1]
 
     def in_a_sleep(self, act: Callable[[], object]) -> None:

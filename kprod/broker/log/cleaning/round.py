@@ -96,7 +96,7 @@ class CleaningRound:
 
     Attributes:
         summary: The results so far.
-        syncs: The syncs under way; while there is any, a slice does nothing.
+        syncs: The syncs in progress; while there is any, a slice does nothing.
     """
 
     __slots__ = ("_cleanable", "_cuts", "_log", "_map", "_settings", "summary", "syncs")

@@ -12,7 +12,7 @@ from kprod.broker.log.store import Store
 
 
 class RoundSyncs:
-    """Syncs under way.
+    """Syncs in progress.
 
     Attributes:
         on_end: Is called once when the last one has ended, if it is given.
@@ -21,7 +21,7 @@ class RoundSyncs:
     __slots__ = ("_error", "_pending_count", "on_end")
 
     def __init__(self) -> None:
-        """No sync is under way."""
+        """Create an empty set of syncs."""
         self._error: OSError | None = None
         self._pending_count = 0
         self.on_end: Callable[[], object] | None = None
@@ -36,7 +36,7 @@ class RoundSyncs:
 
         Args:
             store: Has them.
-            names: Of files; None for the directory.
+            names: Names of files; None for the directory.
 
         Raises:
             OSError: A file cannot be opened.

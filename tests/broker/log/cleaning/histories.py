@@ -134,12 +134,12 @@ class History:
 
     @property
     def stable_offset(self) -> int:
-        """Where committed records end."""
+        """End of the committed records."""
         unstable = self.log.producers.transactions.first_unstable_offset
         return self.log.log_end_offset if unstable is None else unstable
 
     def part(self, lags: Lags = Lags(0, dirty_ratio=0.0)) -> Cleanable:  # noqa: B008 - a tuple
-        """What may be compacted now."""
+        """The batches that may be compacted now."""
         self.log.producers.transactions.note_high_watermark(self.log.log_end_offset)
         return cleanable(self.log, lags, limit_offset=self.stable_offset, now_ms=self.now_ms)
 
@@ -172,7 +172,7 @@ class History:
         return [it for it in records if it.offset < end_offset or it.offset not in aborted]
 
     def expected(self, before: list[Record], end_offset: int) -> list[Record]:
-        """What a round must leave.
+        """The records that a round must keep.
 
         Args:
             before: Records of the log before the round.

@@ -112,7 +112,7 @@ class Kafkas:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """Directory of the topic's files."""
         return self.nodes.node(1).directory / "log" / f"{self.name}-0"
 
     def segments(self) -> list[Path]:

@@ -71,7 +71,7 @@ class Machine:
         self.disk.crash()
         first = self.visible()
         self.disk.crash()
-        assert self.visible() == first, "what was served after a crash is gone after the next"
+        assert self.visible() == first, "records served after a crash are lost after the next"
         assert_nothing_lost(self.history, first)
         names = self.store.names()
         assert not [it for it in names if it.endswith((".cleaned", ".swap"))], names
@@ -86,7 +86,7 @@ class Machine:
         return visible(self.load())
 
     def load(self) -> PartitionLog:
-        """Load the log as after a kill; of two seeds one trusts what was flushed."""
+        """Load the log as after a kill; for every other seed, flushed bytes are trusted."""
         point = self.history.log.recovery_point if self.seed % 2 else 0
         loaded = load_log(self.store, LoadOptions(rules=RULES, recovery_point=point))
         assert loaded.cut_bytes == 0
