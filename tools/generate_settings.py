@@ -13,6 +13,7 @@ from kprod.config.kinds import Choice, Function, Kind
 from kprod.config.security_kinds import UpperChoice
 from kprod.config.setting import Setting
 from kprod.config.settings_table import rows
+from kprod.model import Codec
 
 _CONFIG = Path(__file__).parent.parent / "kprod" / "config"
 MODULE = _CONFIG / "producer_settings.py"
@@ -64,12 +65,13 @@ class ConsumerSettings(TypedDict, total=False):
     """Every setting by its Python names; `docs/consumer_configuration.md` has their bounds."""
 '''
 
+_CODECS = ", ".join(f'"{codec.name.lower()}"' for codec in Codec)
 _BY_KIND = {
     "Whole": "int",
     "Level": "int",
     "Flag": "bool",
     "AcksKind": 'Literal["all", -1, 0, 1] | Acks',
-    "CodecKind": 'Literal["none", "gzip", "snappy", "lz4", "zstd"] | Codec | None',
+    "CodecKind": f"Literal[{_CODECS}] | Codec | None",
     "ClientId": "str",
     "AddressList": "str | Sequence[str]",
     "InterceptorList": "Sequence[Interceptor]",
