@@ -34,11 +34,11 @@ class Answer:
     """A way back that keeps the frame."""
 
     def __init__(self) -> None:
-        """Nothing has come yet."""
+        """Create a channel without a frame."""
         self.frame = b""
 
     def send(self, frame: bytes) -> None:
-        """Keep it."""
+        """Store the frame."""
         self.frame = frame
 
 

@@ -143,7 +143,7 @@ class Run:
     """One load on one side, by the clock."""
 
     def __init__(self, side: Side, load: Load) -> None:
-        """Nothing has arrived."""
+        """Start without requests."""
         self.side = side
         self.load = load
         self.next = 0

@@ -29,7 +29,7 @@ TESTS = (
 """Tests that use codecs, checksums, JSON, Arrow, exporters, the command line, certificates."""
 
 LEFT_OUT = "tests/serialization/test_schema_registry.py"
-"""It needs another client's registry, and that much which kprod does not ask for."""
+"""A test that needs another client's registry, in versions that kprod does not require."""
 
 
 def main() -> int:

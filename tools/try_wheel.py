@@ -85,7 +85,7 @@ def _index() -> dict[str, str]:
 
 
 def main() -> None:
-    """Do all of it."""
+    """Run all checks."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

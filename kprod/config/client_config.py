@@ -18,8 +18,10 @@ from kprod.config.settings_table import Table, field, row
 
 _SliceT = TypeVar("_SliceT", bound=NamedTuple)
 
-DELAY = Whole(minimum=0, reason="time never goes back; the most is 24 days, in a 32-bit number")
-TIMEOUT = Whole(minimum=1, reason="0 ms would give up before it began; the most is 24 days")
+DELAY = Whole(
+    minimum=0, reason="a delay is not negative; the maximum is 24 days, in a 32-bit number"
+)
+TIMEOUT = Whole(minimum=1, reason="0 ms would leave no time; the maximum is 24 days")
 _SOCKET_BUFFER = Whole(minimum=-1, reason="−1 leaves it to the operating system")
 
 

@@ -68,7 +68,7 @@ class ConnectionSetup:
     __slots__ = ("_context", "_cursor", "_owner", "_reasons", "_timeout", "tls")
 
     def __init__(self, owner: ConnectionOwner, context: ConnectionContext) -> None:
-        """Make it without addresses.
+        """Create the set-up of a connection, without addresses.
 
         Args:
             owner: Called with results.

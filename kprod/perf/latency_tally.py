@@ -23,8 +23,8 @@ DIGITS = 3
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 _BUCKET_BITS = 11
-"""Values of so many bits have a bucket each; of longer ones, those alike in so many leading bits
-share one: HdrHistogram's layout of three digits."""
+"""Each value of up to 11 bits has a bucket; longer values share a bucket if their first 11 bits are
+equal: HdrHistogram's layout for three digits."""
 
 
 class LatencyTally:

@@ -5,8 +5,8 @@ A client's loop asks `blocks` for the records that are due, sends them, and tell
 `fail` take failures. One thread, the reporter, takes the measured latencies by `take`.
 
 Latencies are put into a queue as they come and counted by the reporter, a thousand at a time:
-neither a callback nor the sending thread waits for a tally. A timed record is few objects, since
-Python's collector comes after so many, and then looks at every future that is kept.
+neither a callback nor the sending thread waits for a tally. A timed record uses few objects, since
+their number triggers Python's garbage collector, which traverses every future that is kept.
 
 Invariants.
     A record that fails is counted once, and has no latency.

@@ -68,7 +68,7 @@ class Closing:
         state_log: StateLog,
         last_steps: Sequence[Callable[[], object]],
     ) -> None:
-        """Create it in the open state.
+        """Create the shutdown of an open producer.
 
         Args:
             path: The send path; accepts records until its `closed_error` is set.

@@ -48,7 +48,7 @@ class DelayedOperation(WatchedTask):
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Do what completing means; called once."""
+        """Perform the completion; called once."""
         raise NotImplementedError
 
     def on_expire(self) -> None:

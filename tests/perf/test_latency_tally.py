@@ -27,7 +27,7 @@ def test_percentiles_are_those_of_the_samples(seed: int) -> None:
 
 @pytest.mark.parametrize("latency_us", [1, 2_047, 2_048, 2_049, 4_095, 4_097, 123_457, 3 * 10**9])
 def test_counts_are_in_the_buckets_of_the_histogram(latency_us: int) -> None:
-    """What is rounded here is in HdrHistogram's bucket of the latency itself."""
+    """The rounded latency is in HdrHistogram's bucket of the latency itself."""
     tally = LatencyTally()
     tally.record([latency_us * 1_000, 3_600_000_000_000])
     histogram = HdrHistogram(1, HIGHEST_US, DIGITS)

@@ -166,7 +166,7 @@ class MemoryLogs:
 
     @property
     def summary(self) -> None:
-        """Nothing is ever loaded."""
+        """None: nothing is loaded."""
 
     def open(self, rules_of: RulesOf) -> ClusterFacts | None:
         """Return None, since nothing is ever stored."""
@@ -185,11 +185,11 @@ class MemoryLogs:
 
     @property
     def offline_count(self) -> int:
-        """None can fail."""
+        """Zero, since memory does not fail."""
         return 0
 
     def fail_directory(self, path: str, call_count: int) -> None:  # noqa: ARG002 - of any
-        """There is none."""
+        """Raise an error, since there is no directory."""
         raise ValueError(f"{path}: the cluster keeps its logs in memory, in no directory")
 
     def drop(self, partition: TopicPartition) -> None:

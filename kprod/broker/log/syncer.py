@@ -114,7 +114,7 @@ class ThreadSyncer:
     __slots__ = ("_changed", "_ended", "_is_closed", "_is_running", "_thread", "_waiting", "_wake")
 
     def __init__(self) -> None:
-        """Make it without a thread."""
+        """Create a syncer without a thread."""
         self._changed = threading.Condition()  # guards: _waiting, _ended, _is_running, _is_closed
         self._waiting: deque[_Job] = deque()
         self._ended: deque[tuple[Done, OSError | None]] = deque()

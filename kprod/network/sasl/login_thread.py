@@ -50,7 +50,7 @@ class LoginThread:
     """Runs jobs on one daemon thread, which lives while there are any."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
-        """Make it without a thread.
+        """Create an executor without a thread.
 
         Args:
             wakeup: Called on the thread when there is an outcome.

@@ -318,7 +318,7 @@ def _is_compacted(partition: Partition) -> bool:
 
 
 def _finish(work: _Work) -> None:
-    """Do all slices of a round, and wait for its syncs."""
+    """Run all slices of a round, and wait for its syncs."""
     for _ in work.slices:
         if work.cleaning.syncs.is_pending:
             work.partition.log.store.wait_for_syncs()
