@@ -22,7 +22,7 @@ class ClientAccess:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all brokers as `host:port`, separated by commas."""
+        """Addresses of all brokers, host and port of each, separated by commas."""
         return ",".join(broker.node.address for broker in self._kprod.engine.brokers.values())
 
     @property
