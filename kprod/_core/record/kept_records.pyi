@@ -1,6 +1,9 @@
+from typing import final
+
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.offset_map import OffsetMap
 
+@final
 class KeptRecords:
     record_count: int
     invalid_count: int

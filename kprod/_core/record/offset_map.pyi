@@ -1,5 +1,8 @@
+from typing import final
+
 from kprod._core.record.batch_reader import RecordBatch
 
+@final
 class OffsetMap:
     latest_offset: int
     def __init__(self, buffer_bytes: int, secret: bytes) -> None: ...
