@@ -233,7 +233,7 @@ cdef class ManualClock(SystemClock):
         self._timestamp_ms += delta_ms
 
     def advance_ns(self, int64_t delta_ns):
-        """Move both clocks forward by less than a millisecond, or by more.
+        """Move both clocks forward by nanoseconds.
 
         Args:
             delta_ns: ≥ 0. The wall clock shows a millisecond once all of it has passed.

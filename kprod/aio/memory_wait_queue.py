@@ -1,6 +1,6 @@
-"""One event loop's sends that wait for room in the buffer, first come, first served.
+"""FIFO of one event loop's sends that wait for buffer memory.
 
-Only one place in the pool's line is theirs, however many wait: a chunk of memory has room for many
+They share one place in the pool's queue, however many wait: a chunk of memory has room for many
 records, so it would be wrong to get one for each. The first task gets the memory, tries, and
 leaves; then the next few try, which often find room in the memory of the first. A send tries in
 its own task and nowhere else, so that it can be cancelled until the very moment when its record is
@@ -15,7 +15,7 @@ pool until a record is appended with it, so other waiters can take it (`ChunkPoo
 Invariants.
     While a task waits, either the queue's own waiter is in the pool's queue, or one of the tasks
     that wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
-    Nobody holds chunks from one turn of the loop to the next.
+    No task holds chunks from one iteration of the loop to the next.
 
 Thread-safety: the event loop's.
 Source: kprod's departure 22, for what asyncio does about a full buffer.
@@ -35,7 +35,7 @@ WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes
 
 
 class MemoryWaitQueue:
-    """The waiting tasks."""
+    """FIFO of one loop's sends that wait for buffer memory."""
 
     __slots__ = ("__weakref__", "_granted", "_loop", "_places", "_pool", "_waiter", "_woken_count")
 
@@ -49,7 +49,7 @@ class MemoryWaitQueue:
         self._loop = asyncio.get_running_loop()
         # ordered, with O(1) removal anywhere
         self._places: OrderedDict[_Place, None] = OrderedDict()
-        self._waiter: LoopMemoryWaiter | None = None  # in the pool's line
+        self._waiter: LoopMemoryWaiter | None = None  # in the pool's queue
         self._granted: LoopMemoryWaiter | None = None  # satisfied; what it has is not claimed
         self._woken_count = 0
 
@@ -188,7 +188,7 @@ class _Place:
         await self._turn
 
     def wake(self) -> bool:
-        """Let it try again; False if it is about to anyway."""
+        """Let the task try again; False if it is about to anyway."""
         if self._turn is None or self._turn.done():
             return False
         self.is_woken = True
@@ -196,7 +196,7 @@ class _Place:
         return True
 
     def expire_in(self, timeout_s: float) -> None:
-        """Let it try for the last time after a while, unless that is cancelled."""
+        """Let the task try for the last time after a while, unless that is cancelled."""
         self._timer = self._loop.call_later(timeout_s, self.expire)
 
     def cancel(self) -> None:
@@ -205,7 +205,7 @@ class _Place:
             self._timer.cancel()
 
     def expire(self) -> None:
-        """Let it try for the last time."""
+        """Let the task try for the last time."""
         self.is_expired = True
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)

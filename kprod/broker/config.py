@@ -93,7 +93,7 @@ class EmbeddedConfig:
         frame_bytes_max: Largest request (`socket.request.max.bytes`).
         connections_max: Connections of the whole cluster; more are closed at once
             (`max.connections`).
-        connections_max_idle_ms: A connection that carries nothing for so long is closed
+        connections_max_idle_ms: A connection that carries nothing for this time is closed
             (`connections.max.idle.ms`).
         fetch_bytes_max: Most record bytes in one fetch answer (`fetch.max.bytes`).
         decoded_request_bytes_max: Memory for the fields of one request, beyond its own bytes.

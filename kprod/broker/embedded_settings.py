@@ -133,7 +133,7 @@ class EmbeddedSettings(TypedDict, total=False):
     """Connections of the whole cluster; more are closed at once (`max.connections`)."""
 
     connections_max_idle_ms: int
-    """A connection that carries nothing for so long is closed (`connections.max.idle.ms`)."""
+    """A connection that carries nothing for this time is closed (`connections.max.idle.ms`)."""
 
     fetch_bytes_max: int
     """Most record bytes in one fetch answer (`fetch.max.bytes`)."""
@@ -171,7 +171,7 @@ class EmbeddedSettings(TypedDict, total=False):
     """Members of one group."""
 
     offsets_topic_num_partitions: int
-    """Of `__consumer_offsets`."""
+    """Number of partitions of `__consumer_offsets`."""
 
     offset_metadata_max_bytes: int
     """Longest text that a client may store with an offset (`offset.metadata.max.bytes`); counted in

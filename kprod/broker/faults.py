@@ -8,7 +8,7 @@ A client cannot distinguish a fault before its request was processed from one af
 response take `handled`: with True the broker processes the request first (the batch is in the log)
 and then spoils the response.
 
-Thread-safety: `FaultControl` from any thread; `FaultBook` the broker's thread.
+Thread-safety: `FaultControl` from any thread; `FaultBook` on the broker's thread.
 Source: kprod's own; requests of users of franz-go's kfake and librdkafka's mock cluster.
 """
 

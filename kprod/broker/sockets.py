@@ -6,7 +6,7 @@ The engine uses only the three protocols here, so a simulation can replace the n
 A stopped broker keeps its port: the listening socket is replaced by one that is bound and does not
 listen, so that clients are rejected and no other process gets the port.
 
-Thread-safety: the stepping thread; `wakeup` any thread.
+Thread-safety: the stepping thread; `wakeup` from any thread.
 """
 
 import contextlib

@@ -161,7 +161,7 @@ def parse_setting(name: str, text: str) -> Value:
         text: Text that the client or the operator wrote.
 
     Returns:
-        The value; a list as its elements with commas between.
+        The value. A list is one str: its elements, each of them once, joined by commas.
 
     Raises:
         ConfigError: There is no such setting, or the value cannot be read or is out of bounds.

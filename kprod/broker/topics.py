@@ -257,7 +257,8 @@ class TopicRegistry:
             partitions = counted(present, "partition")
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS,
-                f"topic {name!r} has {partitions}; {partition_count} is no growth",
+                f"topic {name!r} has {partitions}; the new number must be larger, and at most"
+                f" {PARTITIONS_MAX}, not {partition_count}",
             )
         self._check_room(partition_count - present)
         if assignment is not None:

@@ -75,7 +75,7 @@ class BrokerOptions(TypedDict):
     "--port",
     type=click.IntRange(0, PORT_MAX),
     default=0,
-    help="Of the first broker, the others follow; by default any that are free.",
+    help="Port of the first broker, the others follow; by default any free ones.",
 )
 @click.option(
     "--unsafe",

@@ -119,7 +119,7 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Exit when nothing has come for so long.",
+    help="Exit when no record has arrived for this time.",
 )
 def consume(**options: Unpack[ConsumeOptions]) -> int:
     """Print the records of a topic, and follow it.

@@ -36,7 +36,7 @@ class ConsumeProgress:
         self._task = self._bar.add_task("", total=None, records=0)
 
     def __enter__(self) -> Self:
-        """Show it."""
+        """Show the progress."""
         self._bar.start()
         return self
 

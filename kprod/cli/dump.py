@@ -89,7 +89,7 @@ class DumpOptions(TypedDict):
     "-p",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Of the topic; all if none.",
+    help="Partition of the topic; all by default.",
 )
 @click.option("--deep", is_flag=True, help="Print the records of each batch too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")

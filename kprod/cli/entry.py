@@ -1,10 +1,10 @@
 """The command's entry point: names missing packages, and turns SIGTERM into an orderly end.
 
-Standard output is buffered whatever the environment says: with PYTHONUNBUFFERED its bytes would go
-to a file object of which one call may write a part only, and the rest would be missing.
+Standard output is buffered even with PYTHONUNBUFFERED: an unbuffered file may write only a part of
+the bytes of one call, and the rest would be missing.
 
-Nothing is imported at the top but that: the commands import what they need when they run, so that
-help and shell completion answer at once.
+Only the standard library is imported at the top: the commands import what they need when they run,
+so that help and shell completion answer at once.
 
 Thread-safety: the main thread.
 """

@@ -83,23 +83,30 @@ class PerfOptions(TypedDict):
 @click.option(
     "--partitions", type=click.IntRange(1), help="Create the topic first, with these partitions."
 )
-@click.option("--num-records", type=click.IntRange(1), required=True, help="How many, in all.")
+@click.option(
+    "--num-records", type=click.IntRange(1), required=True, help="Number of records, in all."
+)
 @click.option(
     "--throughput",
     type=float,
     default=-1,
     show_default=True,
     metavar="RECORDS/S",
-    help="Of all producers together; latencies count from when each record is due. -1: full speed.",
+    help="Records per second, in all; latencies count from when each is due. -1: full speed.",
 )
-@click.option("--record-size", type=click.IntRange(0), help="Bytes of random capitals.")
+@click.option("--record-size", type=click.IntRange(0), help="Size of a random value, in bytes.")
 @click.option(
     "--payload-file",
     type=click.Path(exists=True, dir_okay=False),
     help="Values to send.",
 )
 @click.option("--payload-monotonic", is_flag=True, help="Values are the records' numbers.")
-@click.option("--payload-delimiter", default="\\n", show_default=True, help="Of the file's values.")
+@click.option(
+    "--payload-delimiter",
+    default="\\n",
+    show_default=True,
+    help="Delimiter of the values in the payload file.",
+)
 @click.option(
     "--payload-order",
     type=click.Choice(["random", "file"]),
@@ -116,7 +123,7 @@ class PerfOptions(TypedDict):
     default=5_000,
     show_default=True,
     metavar="MS",
-    help="A line so often.",
+    help="Time between two progress lines.",
 )
 @click.option(
     "--producers",
@@ -363,14 +370,14 @@ def _shares(total: int, count: int) -> list[int]:
 
 
 def _asked(options: PerfOptions) -> Iterator[tuple[str, object]]:
-    """Yield the report's description of the load; no settings, since one may be a password."""
-    passed = {"setting", "config", "report"}
+    """Yield the options that the report shows; no client settings, one may be a password."""
+    left_out = {"setting", "config", "report"}
     if options["payload_file"] is None:
-        passed |= {"payload_delimiter", "payload_order"}
+        left_out |= {"payload_delimiter", "payload_order"}
     for name, value in options.items():
         if name == "throughput" and options["throughput"] <= 0:
             yield name, "full speed"
-        elif name not in passed and value not in {None, False, ()}:
+        elif name not in left_out and value not in {None, False, ()}:
             yield name.replace("_", "-"), value
 
 

@@ -157,7 +157,12 @@ def create_command(
 @topics.command("alter")
 @connection_options
 @_topic_argument
-@click.option("--partitions", "-p", type=_PARTITIONS, help="In all; more than there are.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=_PARTITIONS,
+    help="New number of partitions, larger than the present one.",
+)
 @_set_option
 @click.option(
     "--unset",

@@ -260,13 +260,15 @@ class ClusterSnapshot(NamedTuple):
         return NO_TOPIC_ID if entry is None else entry.topic_id
 
     def topics_changed_since(self, older: "ClusterSnapshot") -> list[str]:
-        """Find topics that are new, or of which something has changed; compares references.
+        """Find the topics that are new or have changed since another snapshot.
+
+        A topic has changed if its entry is another object; the contents are not compared.
 
         Args:
             older: The snapshot to compare with.
 
         Returns:
-            Names of topics of this snapshot.
+            Names of those topics, all of them in this snapshot.
         """
         if self is older:
             return []

@@ -65,7 +65,7 @@ class ConsumerConfig(ClientConfig):
             None,
             Whole(minimum=-1, reason="-1 waits for ever"),
             Group.READING,
-            "Iteration ends when nothing has come for so long; -1 never ends it. kafka-python's"
+            "Iteration ends when no record has come for this time; -1 never ends it. kafka-python's"
             " setting.",
             unit="ms",
         ),
@@ -149,7 +149,7 @@ class ConsumerConfig(ClientConfig):
             "fetch.min.bytes",
             Whole(minimum=0, reason="0 is answered at once"),
             Group.FETCHING,
-            "A broker waits for so much before it answers, up to `fetch_max_wait_ms`.",
+            "A broker answers a fetch once it has this much, or after `fetch_max_wait_ms`.",
             unit="bytes",
         ),
     )

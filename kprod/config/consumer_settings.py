@@ -95,8 +95,8 @@ class ConsumerSettings(TypedDict, total=False):
     """The most records that one `poll` returns, if it is not told otherwise."""
 
     consumer_timeout_ms: int
-    """Iteration ends when nothing has come for so long; -1 never ends it. kafka-python's setting.
-    In ms."""
+    """Iteration ends when no record has come for this time; -1 never ends it. kafka-python's
+    setting. In ms."""
 
     default_api_timeout_ms: int
     """The longest that a call such as `position` or `offsets_for_times` waits, if it is not told
@@ -127,7 +127,7 @@ class ConsumerSettings(TypedDict, total=False):
     single batch that is larger is read alone. In bytes."""
 
     fetch_min_bytes: int
-    """A broker waits for so much before it answers, up to `fetch_max_wait_ms`. In bytes."""
+    """A broker answers a fetch once it has this much, or after `fetch_max_wait_ms`. In bytes."""
 
     fetch_max_wait_ms: int
     """The longest that a broker waits for `fetch_min_bytes`. In ms."""

@@ -1,4 +1,4 @@
-"""Java's way to write a login (`sasl.jaas.config`), read by a grammar of the modules that count.
+"""Parses `sasl.jaas.config`, Java's way to write a login, for the modules that kprod supports.
 
 Only texts are extracted. No class is loaded, and an unknown module is rejected: in Java such texts
 have loaded code from the network (CVE-2023-25194).

@@ -123,7 +123,7 @@ class LoginConfig(Table):
         default=None,
         metadata=row(
             "sasl.oauthbearer.scope",
-            PlainText("names with spaces between"),
+            PlainText("names separated by spaces"),
             Group.SECURITY,
             "Scope of the requested token.",
         ),

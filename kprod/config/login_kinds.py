@@ -106,4 +106,4 @@ class Extensions:
 
     def describe(self) -> str:
         """Return the accepted values."""
-        return "a mapping, or name=value with commas between"
+        return "a mapping, or name=value separated by commas"

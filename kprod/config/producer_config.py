@@ -109,7 +109,7 @@ class ProducerConfig(ClientConfig):
             "linger.ms",
             DELAY,
             Group.BATCHING,
-            "A batch that is not full waits this long for company.",
+            "A batch that is not full waits this long for more records.",
             unit="ms",
         ),
     )

@@ -109,7 +109,7 @@ class ProducerSettings(TypedDict, total=False):
     something."""
 
     linger_ms: int
-    """A batch that is not full waits this long for company. In ms."""
+    """A batch that is not full waits this long for more records. In ms."""
 
     batch_size: int
     """A batch is full at this many bytes before compression. A limit, not an allocation (Kafka's

@@ -158,7 +158,7 @@ class SecurityConfig(LoginConfig):
         default=None,
         metadata=row(
             "ssl.cipher.suites",
-            PlainText("OpenSSL's names, with colons or commas between"),
+            PlainText("OpenSSL's names, separated by colons or commas"),
             Group.SECURITY,
             "The ciphers of TLS 1.2 to offer, instead of OpenSSL's choice.",
         ),

@@ -1,6 +1,6 @@
 """Calls a consumer's interceptors in order; an exception in one is logged and ignored.
 
-Thread-safety: the polling thread; `close` the thread that closes.
+Thread-safety: the polling thread; `close` on the thread that closes.
 Source: KIP-42; Kafka ConsumerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 

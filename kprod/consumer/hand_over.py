@@ -9,7 +9,7 @@ exhausted blocks are freed; if not, it is rewound, and its records are returned 
 The iterator hands out a *chunk*: records of one block. When a pause, a seek, a close or another
 call interrupts it, the remaining records go back to the block.
 
-Thread-safety: one thread at a time, which the engine ensures; `interrupt` any thread.
+Thread-safety: one thread at a time, which the engine ensures; `interrupt` from any thread.
 Source: Kafka FetchCollector and CompletedFetch (clients 4.3.1).
 """
 

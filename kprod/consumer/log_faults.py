@@ -4,7 +4,7 @@ The I/O thread detects a fault; the polling thread handles it according to `auto
 offset out of range takes effect after the records that were fetched before it; a truncation
 discards the log's fetched records at once.
 
-Thread-safety: `on_…` the I/O thread; other methods the polling thread.
+Thread-safety: `on_…` on the I/O thread; other methods on the polling thread.
 Source: KIP-320; Kafka FetchCollector.handleInitializeErrors and
 SubscriptionState.maybeCompleteValidation (clients 4.3.1).
 """

@@ -5,7 +5,7 @@ polling thread, for actions that only it may do, such as raising an error or goi
 truncation; `poll` runs them. Each waiting thread has its own lock, as in
 `kprod.cluster.metadata_waiters`, so no lock is held while application code runs.
 
-Thread-safety: any thread; `run_commands` the I/O thread, `run_steps` the polling thread.
+Thread-safety: any thread; `run_commands` on the I/O thread, `run_steps` on the polling thread.
 """
 
 from collections import deque

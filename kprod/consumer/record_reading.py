@@ -1,9 +1,10 @@
 """Implements reading in the application's thread: poll, iterator chunks, waiting, wakeup.
 
-Only one thread at a time may read or change the assignment; a second one gets an error. This needs
-no lock, so application code that runs inside may call other methods.
+Only one thread at a time may read or change the assignment; a second one gets an error, and waits
+for no lock. So application code that a read calls, such as an interceptor, may call the methods
+that do neither.
 
-Thread-safety: one thread at a time; `wakeup` any thread.
+Thread-safety: one thread at a time; `wakeup` from any thread.
 Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
 """
 
@@ -109,20 +110,20 @@ class Reading:
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:
-        """Raise if another thread is reading, or if this thread is already inside a read.
+        """Count this thread as the reader until the block ends; raise if there is one already.
 
         Yields:
             Nothing.
 
         Raises:
-            ConcurrentPoll: Another thread is reading.
+            ConcurrentPoll: Another thread is reading or iterating, or this one is inside a read.
             ClosedError: The consumer is closed.
         """
         ident = current_ident()
         token = (ident, object())
         if self._reader.setdefault("reader", token) is not token:
             other = self._reader.get("reader", token)[0]
-            who = "its own caller" if other == ident else f"thread {other}"
+            who = "this thread already" if other == ident else f"thread {other}"
             raise ConcurrentPoll(
                 f"this consumer is being read by {who}; one thread at a time may poll, iterate, or"
                 " change the assignment"

@@ -4,7 +4,7 @@
 nothing raises it again, as long as the problem lasts. So an application notices it, and one that
 ignores it does not loop without waiting.
 
-Thread-safety: the I/O thread; `problem` any thread.
+Thread-safety: the I/O thread; `problem` from any thread.
 """
 
 from collections.abc import Callable

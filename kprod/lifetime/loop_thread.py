@@ -9,7 +9,7 @@ unsettled would leave every waiter of theirs waiting.
 Its end is awaited by a separate latch: if a signal handler raises during `Thread.join`, CPython
 3.11 and 3.12 treat the thread as ended.
 
-Thread-safety: `run` belongs to the thread; everything else any thread.
+Thread-safety: `run` belongs to the thread; everything else from any thread.
 Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
 """
 

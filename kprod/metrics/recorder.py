@@ -8,7 +8,7 @@ Invariants.
     As many topics as the application sends to, at most `NODES_MAX` nodes: a cluster that gives its
     brokers new numbers again and again does not fill the memory.
 
-Thread-safety: `read` and what `Counting` says of itself any thread; the rest the sender's.
+Thread-safety: `read` and what `Counting` says of itself from any thread; the rest by the sender.
 Source: Kafka BufferPool, KafkaProducerMetrics (clients 4.3.1) for what callers' waits are.
 """
 

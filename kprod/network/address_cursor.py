@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kprod.peer_text import peer_text
 
-ADDRESSES_MAX = 64  # of one name; more would only delay the failure
+ADDRESSES_MAX = 64  # tried for one name; more would only delay the failure
 
 
 class SocketAddress(NamedTuple):

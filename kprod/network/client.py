@@ -18,7 +18,7 @@ Invariants.
     other completions still run. There is at most one attempt for each node at a time, and a
     back-off between attempts to one address.
 
-Thread-safety: one thread; `wakeup` and `requests_in_flight` any thread.
+Thread-safety: one thread; `wakeup` and `requests_in_flight` from any thread.
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
 """
 

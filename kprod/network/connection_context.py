@@ -110,7 +110,7 @@ class ConnectionContext:
         state_log: StateLog | None = None,
         security: Security | None = None,
     ) -> None:
-        """Gather.
+        """Create the context of one client.
 
         Args:
             settings: Network settings.

@@ -4,7 +4,7 @@
 Holds one `NodeConnection` for each requested node, says when it can be connected to or sent to, and
 chooses a node for requests that any node can answer.
 
-Thread-safety: the client's thread; `requests_in_flight` any thread.
+Thread-safety: the client's thread; `requests_in_flight` from any thread.
 Source: leastLoadedNode and pollDelayMs of Kafka's NetworkClient (clients 4.3.1).
 """
 

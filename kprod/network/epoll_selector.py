@@ -10,7 +10,7 @@ Invariants.
     A `wakeup` ends the current `select`, or the next one. The eventfd stays open while any thread
     may write to it.
 
-Thread-safety: `wakeup` and `waker` any thread; other methods the client's thread.
+Thread-safety: `wakeup` and `waker` from any thread; other methods on the client's thread.
 Source: epoll(7) on edges; eventfd(2).
 """
 
@@ -80,7 +80,7 @@ class EpollSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        wake = self._wake  # keeps it open until the write is done
+        wake = self._wake  # this reference keeps it open while it is written to
         if wake is not None:
             with contextlib.suppress(OSError):
                 wake.write(EVENT_COUNT_OF_ONE)

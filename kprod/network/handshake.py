@@ -108,11 +108,11 @@ class ApiVersionsStep(Step):
 
 
 class Handshake:
-    """The steps of one new connection, or of another login on one that stands.
+    """The steps of one new connection, or of another login on an established one.
 
     Attributes:
         api_versions: The step that every connection has.
-        login: The last step; None where nobody logs in.
+        login: The last step; None without a login.
     """
 
     __slots__ = ("_login_deadline_ms", "_steps", "api_versions", "login")
@@ -124,8 +124,8 @@ class Handshake:
 
         Args:
             api_versions: The first step.
-            login: The steps behind it; none where nobody logs in.
-            is_again: Whether the connection stands, and the first step is long over.
+            login: The steps after it; empty without a login.
+            is_again: Whether the connection is established and has completed the first step.
         """
         self.api_versions: ApiVersionsStep = api_versions
         self.login: Step | None = login[-1] if login else None

@@ -10,7 +10,7 @@ Invariants.
     socket pair end one `select`, which reads them. The writing descriptor stays open while any
     thread may write to it.
 
-Thread-safety: `wakeup` and `waker` any thread; other methods the client's thread.
+Thread-safety: `wakeup` and `waker` from any thread; other methods on the client's thread.
 Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is never used
 (CVE-2024-3219 class).
 """
@@ -126,7 +126,7 @@ class SystemSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        wake = self._wake_writer  # keeps it open until the write is done
+        wake = self._wake_writer  # this reference keeps it open while it is written to
         if wake is not None:
             with contextlib.suppress(OSError):  # full: it is awake already; or closed
                 wake.write(b"\0")

@@ -43,7 +43,7 @@ def told_throttle_ms(body: Mapping[str, Any]) -> int:
         body: The decoded response.
 
     Returns:
-        Milliseconds, 0 to `THROTTLE_MS_MAX`, whatever the broker wrote.
+        Milliseconds, clamped to 0 to `THROTTLE_MS_MAX`.
     """
     return min(max(int(body.get("throttle_time_ms", 0)), 0), THROTTLE_MS_MAX)
 

@@ -92,7 +92,7 @@ class LatencyTally:
         return self.max_ns / NS_PER_MS
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the tally in the form that JSON can hold."""
         return {
             "count": self.count,
             "sum_ns": self.sum_ns,

@@ -12,8 +12,8 @@ Invariants.
     A record that fails is counted once, and has no latency.
     A latency counts from the instant at which the pace says that the record is due.
 
-Thread-safety: `blocks` and `check` the sending thread, `note` and `fail` any, `take` one thread,
-`stop` any.
+Thread-safety: `blocks` and `check` on the sending thread, `take` on one thread; `note`, `fail` and
+`stop` from any thread.
 """
 
 import threading

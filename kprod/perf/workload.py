@@ -65,7 +65,7 @@ class Workload:
     latencies_file: str | None = None
 
     def to_json(self) -> str:
-        """Write it on one line."""
+        """Return the workload as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -1,6 +1,6 @@
 """Flushing: makes lingering batches due, and waits until the current batches are settled.
 
-Thread-safety: any thread except the sender's; `flush_soon` any thread.
+Thread-safety: any thread except the sender's; `flush_soon` from any thread.
 Source: Kafka KafkaProducer.flush (clients 4.3.1); kprod's departure 21.
 """
 

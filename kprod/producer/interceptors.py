@@ -4,7 +4,7 @@ A record passes `on_send` of each before any other processing, in the caller's t
 record passes `on_acknowledgement` once, before its own callback, in the sender's thread. A record
 that `send` rejects has no acknowledgement.
 
-Thread-safety: `on_send` any thread; the rest the sender.
+Thread-safety: `on_send` from any thread; the rest by the sender.
 Source: KIP-42; Kafka ProducerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 

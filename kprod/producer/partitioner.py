@@ -12,7 +12,8 @@ leader; those whose leader has accepted nothing for `partitioner_availability_ti
 there was something to send; with `partitioner_rack_aware`, those whose leader is in another rack
 than `client_rack`.
 
-Thread-safety: `roll` any thread, with the GIL held; the methods that record nodes the sender.
+Thread-safety: any thread that holds the GIL may call `roll`; only the sender calls `note_held`,
+`note_taking` and `forget_nodes_but`.
 Source: KIP-480 for the moment of change, KIP-794 for weights and availability, KIP-1123 for racks;
 kprod's departure 13.
 """

@@ -3,7 +3,7 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-The sockets are read before any deadline is looked at: a response that arrived while a callback ran
+The sockets are read before any deadline is checked: a response that arrived while a callback ran
 is not late. `run_once` begins such a turn after its sleep, and ends with the sleep of the next one.
 
 Everything it owns (connections, metadata, timers, sequences, the drained part of queues) belongs to

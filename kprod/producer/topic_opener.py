@@ -56,7 +56,7 @@ class TopicOpener:
         """Keep the metadata to wait for, and the queues to open.
 
         Args:
-            metadata: Metadata, which learns the topics in use.
+            metadata: Gives the partitions of a topic; opening a topic requests its metadata.
             accumulator: Keeps the queues.
             clock: Measures waits.
             wake: Makes the sender ask its question now.
@@ -163,7 +163,7 @@ class TopicOpener:
             try:
                 yield Newer(version, max(ends_ms - self._clock.now_ms(), 0))
             except MetadataTimeout:
-                why = f" (no newer answer within max_block_ms={self._max_block_ms})"
+                why = f" (no newer response within max_block_ms={self._max_block_ms})"
         if partition >= count:
             raise UnknownPartition(
                 f"topic {routes.name!r} has no partition {partition}: its last is"
@@ -180,7 +180,7 @@ class TopicOpener:
                 " broker do so (auto.create.topics.enable, allow_auto_create_topics)"
             ) from error
         raise MetadataTimeout(
-            f"the partitions of {topic!r} could not be learnt {within}:"
+            f"the partitions of {topic!r} could not be fetched {within}:"
             f" {self._metadata.trouble(topic)}"
         )
 

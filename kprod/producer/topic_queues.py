@@ -16,7 +16,7 @@ second of two batches could become the first.
 Growth takes no lock, since a signal handler that flushes may run at any point. Queues are created
 first and published by atomic steps, which may run twice, or in two threads.
 
-Thread-safety: `follow` the sender, `grow` any thread.
+Thread-safety: `follow` by the sender, `grow` from any thread.
 Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
 """
 

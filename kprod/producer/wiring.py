@@ -3,7 +3,7 @@
 Each function creates a few parts and takes only earlier ones; later parts are reached through
 methods of the engine.
 
-Thread-safety: `wired` any thread.
+Thread-safety: `wired` from any thread.
 """
 
 import itertools

@@ -42,7 +42,7 @@ def down_convert(buffer: Buffer, magic: int, *, check_crc: bool = True) -> bytes
 
     Raises:
         UnsupportedCodec: A batch of zstd, which the older formats lack.
-        CorruptRecord: The input is no sound sequence of entries.
+        CorruptRecord: The input is not a valid sequence of entries.
         LocalProtocolError: There is no such magic.
     """
     _check_magic(magic)
@@ -69,7 +69,7 @@ def up_convert(
         share one batch. A gap in the offsets begins another.
 
     Raises:
-        CorruptRecord: The input is no sound sequence of entries.
+        CorruptRecord: The input is not a valid sequence of entries.
         LocalProtocolError: `base_offset` was given and the input holds V2 batches, which are
             numbered in place (`rewrite_offsets`).
     """

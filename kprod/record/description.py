@@ -68,7 +68,7 @@ def describe_records(entry: LogEntry) -> Iterator[Fields]:
         Names and values, in the order to print them; key and payload last.
 
     Raises:
-        CorruptRecord: The records are not sound; those before were given.
+        CorruptRecord: The records are corrupt; those before them were given.
     """
     if isinstance(entry, RecordBatch):
         for record in entry:

@@ -46,7 +46,7 @@ class Run(NamedTuple):
             The entries; positions in them count from the start of the run.
 
         Raises:
-            CorruptRecord: The bytes are no sound entries; those before them were given.
+            CorruptRecord: The bytes are not valid entries; those before them were given.
         """
         read = read_batches if self.is_v2 else read_message_set
         yield from read(self.view, check_crc=check_crc)
@@ -88,7 +88,7 @@ def read_entries(buffer: Buffer, *, check_crc: bool = True) -> Iterator[LogEntry
         A `RecordBatch` or a `MessageEntry` each.
 
     Raises:
-        CorruptRecord: The bytes are no sound entries; those before them were given.
+        CorruptRecord: The bytes are not valid entries; those before them were given.
     """
     for run in runs(buffer):
         yield from run.entries(check_crc=check_crc)

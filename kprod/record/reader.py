@@ -47,7 +47,7 @@ def read_records(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Record]:
         Records in the order of the log, those of aborted transactions included.
 
     Raises:
-        CorruptRecord: The bytes are no sound batches; records before them were given.
+        CorruptRecord: The bytes are not valid batches; records before them were given.
     """
     for batch in read_batches(buffer, check_crc=check_crc):
         if not batch.is_control:

@@ -26,7 +26,7 @@ class LogVerifier:
             entry: An entry of any format; it is decompressed and its records are read.
 
         Yields:
-            Its faults, one sentence without a full stop each; nothing for a sound entry.
+            Its faults, one sentence without a full stop each; nothing for a valid entry.
         """
         if not has_valid_crc(entry):
             yield f"checksum is not {entry.crc}, as the entry says"

@@ -2,8 +2,9 @@
 
 Each of 512 shards has a lock and a map from keys to watch lists. `check_and_complete` gets a list
 under the shard's lock and tries its operations without it, each under its own lock. A completed
-operation leaves its lists immediately, so only pending operations are held. A purge, every 200 ms
-once more than `purge_interval` watched operations are complete, removes keys without operations.
+operation leaves its lists immediately, so only pending operations are held. Every 200 ms, if more
+than `purge_interval` watched operations have completed since the last purge, the next one removes
+the keys that have no operation any more.
 The shards are compiled: `kprod._core.timer.watch_lists`.
 
 Why the operation's lock is held from the first try to the second. No event between the first try
@@ -76,7 +77,7 @@ class Purgatory(Generic[Operation]):
     def __init__(
         self, name: str, timer: OperationTimer, *, purge_interval: int = PURGE_INTERVAL
     ) -> None:
-        """Start empty."""
+        """Create a purgatory without operations."""
         if purge_interval < 1:
             raise ValueError(
                 f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"

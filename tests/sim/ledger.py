@@ -58,7 +58,7 @@ class Ledger:
         pool = world.everyone[record.client].producer._kprod.pool
         if name == "BufferTimeout" and not pool.lent_bytes:
             world.find("Q5", f"{where} for want of memory, all of which was free")
-        has_asked = "no newer answer" not in str(error)
+        has_asked = "no newer response" not in str(error)
         is_known = name == "UnknownPartition" and record.partition < record.partition_count
         if is_known and has_asked and not world.book.keys() & SHRINKING:
             world.find("Q2", f"{where}: {error}; there were {record.partition_count}")

@@ -7,7 +7,7 @@ must wait gets a future of the loop, kept together with all others of the same l
 the same batch, and with the done-callbacks that the loop must call; the sender wakes them all by
 one call.
 
-Thread-safety: `LoopBatchWaiters.release` any thread; all else the loop's thread.
+Thread-safety: `LoopBatchWaiters.release` from any thread; all else on the loop's thread.
 """
 
 cimport cython

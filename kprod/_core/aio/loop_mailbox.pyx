@@ -8,7 +8,7 @@ So calls are put into a deque, and only the first since the loop last emptied it
 Invariant: while the deque holds calls, one call of `_take` is scheduled or runs, unless the loop
 was closed; a closed loop has no task left to wake.
 
-Thread-safety: `add` and `LoopCall.release` any thread; all else the loop's thread.
+Thread-safety: `add` and `LoopCall.release` from any thread; all else on the loop's thread.
 """
 
 cimport cython

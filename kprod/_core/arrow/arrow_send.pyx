@@ -306,7 +306,7 @@ cdef class ArrowCall(BulkCall):
         self.account.reject(error)
         return True
 
-    # Row by row, for interceptors and partitioners.
+    # Sending one row at a time, which interceptors and a custom partitioner need.
 
     def _send_singly(self, int64_t row_count) -> None:
         """Send rows as `send_many` does, since interceptors or a partitioner must see each."""

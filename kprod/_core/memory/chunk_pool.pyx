@@ -16,7 +16,7 @@ Invariants.
     A waiter's granted bytes count as lent, and it leaves the queue on every path. A waiter that has
     been granted all its bytes is in `_satisfied` until it leaves.
 
-Thread-safety: `ChunkPool` any thread; its fields change inside its own critical section. A
+Thread-safety: `ChunkPool` from any thread; its fields change inside its own critical section. A
     `ChunkChain` belongs to the threads that may append to its batch, then to the sender.
 Source: Kafka BufferPool (clients 4.3.1); KAFKA-19012 for the holders; KIP-1332 for small pieces.
 """

@@ -87,7 +87,7 @@ cdef class BatchResult:
     waiters, observers or an error. Most results have none of these. Callbacks do not matter here,
     since the futures hold them.
 
-    Thread-safety: `complete` and `forward` by the sender; all else any thread.
+    Thread-safety: `complete` and `forward` by the sender; all else from any thread.
     """
 
     def __init__(self, str topic not None, int32_t partition):

@@ -75,7 +75,7 @@ cdef class RecordFuture:
         """Return the result that covers this record, past all splits so far."""
         cdef BatchResult result = self._result
         if result is None:
-            raise TypeError("a RecordFuture is made by Producer.send; this one is of no record")
+            raise TypeError("a RecordFuture is made by Producer.send; this one was not")
         while result._parts is not None:
             result = part_with(result._parts, self._index)
         return result

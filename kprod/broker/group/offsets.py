@@ -71,7 +71,7 @@ class OffsetTable:
             offsets[place] = offset
 
     def remove(self, key: OffsetKey) -> None:
-        """Remove an offset, and what open transactions have for its place."""
+        """Remove a partition's committed offset, and its pending ones in open transactions."""
         offsets = self._by_group.get(key.group_id)
         if offsets is not None:
             offsets.pop((key.topic, key.partition), None)

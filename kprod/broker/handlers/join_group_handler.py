@@ -3,13 +3,13 @@
 Behaviour.
     A. Session timeout outside of `group_min_session_timeout_ms` and `group_max_session_timeout_ms`:
        INVALID_SESSION_TIMEOUT.
-    B. What each state makes of a join is in `group.joining` and `group.static_members`. A join that
-       waits for others is parked; its connection takes no other request meanwhile.
+    B. `group.joining` and `group.static_members` say what a join does in each state of the group.
+       While a join waits for others, its connection takes no other request.
     C. A member that joins a second time while its join waits has the first answered with
        REBALANCE_IN_PROGRESS; Kafka never answers it.
     D. The first phase of an empty group lasts `group_initial_rebalance_delay_ms`, 0 here.
-    E. Of two protocols with as many votes the leader's earlier one is chosen; Kafka's choice is a
-       hash map's.
+    E. If two protocols have equally many votes, the one that is earlier in the leader's list is
+       chosen; in Kafka the order of a hash map decides.
     F. A client id or instance id that leaves no room for the coordinator's part of the member id
        (more than 32,730 bytes): INVALID_REQUEST. Kafka fails when it writes the group's record.
 Rights: READ on the group.

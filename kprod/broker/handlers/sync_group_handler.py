@@ -2,8 +2,8 @@
 
 Behaviour.
     A. Version 5 without protocol type or name: INCONSISTENT_GROUP_PROTOCOL.
-    B. What each state makes of it is in `group.syncing`. A sync that waits for the leader's is
-       parked; its connection takes no other request meanwhile.
+    B. `group.syncing` says what a sync does in each state of the group. While a sync waits for the
+       leader's, its connection takes no other request.
     C. A member that syncs a second time while its sync waits has the first answered with
        REBALANCE_IN_PROGRESS, and one that is removed with UNKNOWN_MEMBER_ID; Kafka never answers
        either.

@@ -4,7 +4,7 @@ Rules.
     After a clean shutdown nothing is checked: the log's end is found by reading from the last index
     entry on. Otherwise every segment from the one with the recovery point on is checked batch by
     batch; everything before was synced and is trusted.
-    At the first unsound batch (cut off, wrong checksum or magic, an offset that does not rise) the
+    At the first corrupt batch (cut off, wrong checksum or magic, an offset that does not rise) the
     segment is truncated, and all files of later segments get the suffix `.deleted`: records after a
     gap must not be read. The same holds if a segment ends before the next one's base offset: it
     lost whole batches before the background sync.
@@ -77,7 +77,7 @@ class Loaded(NamedTuple):
     Attributes:
         log: The log, ready for appends and reads.
         recovered_count: Number of segments that were checked.
-        cut_bytes: Bytes dropped from the end of the last sound segment.
+        cut_bytes: Bytes dropped from the end of the last valid segment.
         cut_offset: Offset from which on batches were dropped; −1 if none were.
         deleted: The new names of the files of later segments.
     """
@@ -90,7 +90,7 @@ class Loaded(NamedTuple):
 
 
 def load_log(store: Store, options: LoadOptions) -> Loaded:
-    """Load a log, and recover the part that may be unsound.
+    """Load a log, and recover the part that may be corrupt.
 
     Args:
         store: The files of one partition; may be empty.
@@ -214,7 +214,7 @@ class _Loading:
         return segment.next_offset < next_base and next_base > self._options.cleaned_offset
 
     def _restore_producers(self, limit_offset: int) -> None:
-        """Restore from the newest sound snapshot that is older than everything that is checked."""
+        """Restore from the newest valid snapshot that is older than everything that is checked."""
         for name in sorted(_snapshots(self._store), reverse=True):
             offset = base_offset_of(name, SNAPSHOT_SUFFIX) or 0
             if offset > limit_offset:

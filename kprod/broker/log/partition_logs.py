@@ -48,7 +48,7 @@ class LoadSummary(NamedTuple):
         segment_count: Number of segments.
         recovered_count: Number of segments that were checked batch by batch.
         size_bytes: Total size of all segments.
-        cut_bytes: Number of unsound bytes, which were dropped.
+        cut_bytes: Number of corrupt bytes, which were dropped.
     """
 
     partition_count: int

@@ -173,7 +173,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             learn: Called with each batch; returns the transaction that the batch ends, if any.
 
         Returns:
-            The number of bytes that were cut off, from the first unsound batch on.
+            The number of bytes that were cut off, from the first corrupt batch on.
         """
         position = 0
         for batch in sound_batches(self._file):

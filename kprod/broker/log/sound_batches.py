@@ -1,4 +1,4 @@
-"""Reads a file of batches that another process wrote, up to the first unsound batch.
+"""Reads a file of batches that another process wrote, up to the first corrupt batch.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogSegment.recover (4.3).

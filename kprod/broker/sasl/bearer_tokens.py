@@ -1,6 +1,6 @@
 """Signs and verifies OAUTHBEARER tokens, with the cluster's own key or with given keys.
 
-Thread-safety: `sign` any thread; `subject` the broker's thread.
+Thread-safety: `sign` from any thread; `subject` on the broker's thread.
 Source: RFC 7519 (JWT), RFC 7517 (JWK); Kafka's BrokerJwtValidator (4.3) and, for tokens without a
 signature, OAuthBearerUnsecuredValidatorCallbackHandler.
 """

@@ -123,17 +123,17 @@ class TlsStream:
         """Send waiting ciphertext.
 
         Returns:
-            True if all of it was sent.
+            True if no ciphertext is left: it was sent, or dropped after the end of the TLS stream.
 
         Raises:
-            OSError: The connection is lost.
+            OSError: The connection is lost, and the TLS stream has not ended.
         """
         if self._outgoing.pending:
             encrypted = self._outgoing.read()
             if self._is_established and self._faults.take_tampering():
                 encrypted = encrypted[:-1] + bytes([encrypted[-1] ^ 1])
             self._ciphertext = memoryview(bytes(self._ciphertext) + encrypted)
-        if self._cut_bytes is not None:
+        if self._cut_bytes is not None:  # an injected fault: the stream ends after these bytes
             self._ciphertext = self._ciphertext[: self._cut_bytes]
             self._is_over = self._is_over or len(self._ciphertext) == self._cut_bytes
         while self._ciphertext:

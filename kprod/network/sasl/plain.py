@@ -34,6 +34,6 @@ class PlainLogin(Login):
         """See `Login`; there is no further message."""
         if challenge:
             raise AuthenticationFailed(
-                f"the broker answered the login by PLAIN with {len(challenge)} bytes more"
+                f"the broker's answer to a PLAIN login must be empty; it has {len(challenge)} bytes"
             )
         return None

@@ -3,9 +3,10 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-The waiting thread need not be the client's, which sleeps meanwhile and should not be woken by the
-response: so its selector does not watch the connection during the wait. The response is peeked
-before it is read from the socket; one that is not for the waiting caller is left to the client.
+An application's thread may wait here while the client's thread sleeps in its selector. The response
+must not wake the client's thread, so the selector does not watch the connection during the wait.
+The response is peeked before it is read from the socket; one that is not for the waiting caller is
+left to the client.
 
 Invariants.
     The connection belongs to the client throughout, which may send on it, serve it and close it;
@@ -13,7 +14,7 @@ Invariants.
     whenever requests are in flight, except for the one request that is waited for here; it always
     watches for the peer's close.
 
-Thread-safety: the owner of the client; `wait` and `release` any thread.
+Thread-safety: the owner of the client; `wait` and `release` from any thread.
 Source: recv(2), MSG_PEEK.
 """
 

@@ -125,5 +125,5 @@ def test_plain_is_one_message() -> None:
     exchange = PlainLogin("alice", Secret("wörd"))
     assert exchange.first() == "\0alice\0wörd".encode()
     assert exchange.answer(b"") is None
-    with pytest.raises(AuthenticationFailed, match="3 bytes more"):
+    with pytest.raises(AuthenticationFailed, match="3 bytes"):
         exchange.answer(b"abc")

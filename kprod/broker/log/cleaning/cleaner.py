@@ -169,7 +169,7 @@ class LogCleaner:
         Raises:
             Refused: The policy has no `compact`.
             OSError: A file cannot be read or written.
-            CorruptRecord: A batch is unsound.
+            CorruptRecord: A batch is corrupt.
         """
         if not _is_compacted(partition):
             policy = partition.config.cleanup_policy

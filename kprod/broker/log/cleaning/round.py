@@ -1,4 +1,4 @@
-"""One compaction round of one log, as a generator of slices.
+"""One compaction round of one log, as a generator that pauses after each slice of a segment.
 
 1. Build the map: the newest offset of each key of the dirty segments, until they end or the map is
 full.
@@ -130,7 +130,7 @@ class CleaningRound:
 
         Raises:
             RoundAborted: The log was truncated or lost segments.
-            CorruptRecord: A batch is unsound; the groups before it may be compacted already.
+            CorruptRecord: A batch is corrupt; the groups before it may be compacted already.
             OSError: A file cannot be read or written.
         """
         yield from self._build_map()

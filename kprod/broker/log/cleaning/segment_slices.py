@@ -44,7 +44,7 @@ def slices(segment: Segment, position: int = 0) -> Iterator[Slice]:
         Slices in order, of about `SLICE_BYTES` each; a larger batch is a slice of its own.
 
     Raises:
-        CorruptRecord: A batch is unsound.
+        CorruptRecord: A batch is corrupt.
     """
     wanted_bytes = SLICE_BYTES
     size_bytes = segment.size_bytes

@@ -23,7 +23,8 @@ class MarkerFate(NamedTuple):
     Attributes:
         is_needed: Whether a batch of its transaction was found, or the marker ends no transaction
             at all.
-        aborted: Entry for the new segment's index; None for a committed transaction.
+        aborted: Entry for the new segment's index of aborted transactions; None unless the marker
+            is needed and ends an aborted transaction.
     """
 
     is_needed: bool
