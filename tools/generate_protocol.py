@@ -307,7 +307,7 @@ def api_text(keys: dict[int, str]) -> str:
     return (
         _head("The numbers of Kafka's request types.")
         + "\nimport enum\n\n\nclass ApiKey(enum.IntEnum):\n"
-        + f'    """Which request a frame holds; also those that kprod does not speak."""\n\n{rows}'
+        + f'    """Key of an API; includes APIs that kprod does not support."""\n\n{rows}'
     )
 
 

@@ -8,7 +8,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """Key of a request's API; includes APIs that kprod does not support."""
+    """Key of an API; includes APIs that kprod does not support."""
 
     PRODUCE = 0
     FETCH = 1

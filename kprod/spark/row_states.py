@@ -28,7 +28,7 @@ _FAULT_CODES = _TOO_LARGE_CODES | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_T
 
 
 class RowState(enum.Enum):
-    """What the task does next with a row that was sent and not acknowledged."""
+    """The next action for a row that was sent and not acknowledged."""
 
     SENT_AGAIN = enum.auto()
     """Sent with the other valid rows of its rejected batch."""

@@ -25,6 +25,7 @@ BATCH_BYTES = 1_000
 SEGMENT_BYTES = 2 * BATCH_BYTES
 BATCHES = 9
 LOOKS = 3
+SET, TOPIC = 0, 2  # of IncrementalAlterConfigs
 
 # Settings, the ages of the batches in hours, and what DeleteRecords is asked before retention.
 CASES: Mapping[str, tuple[Mapping[str, str], list[float], int | None]] = {
@@ -81,15 +82,23 @@ def looking(kafka_artifacts: Artifacts) -> Generator[Sides]:
 
 
 def filled(side: Side, name: str, settings: Mapping[str, str], ages: list[float]) -> Target:
-    """Make a topic with batches of a thousand bytes, two in a segment."""
+    """Make a topic with batches of a thousand bytes, two in a segment.
+
+    Its retention begins once all are there: else an old batch may go before the young one that
+    keeps its segment.
+
+    Returns:
+        Its partition.
+    """
+    retention = {key: value for key, value in settings.items() if key.startswith("retention")}
     target = side.create(
         name,
         1,
         **{
             "segment_bytes": str(1 << 20),
             "internal_segment_bytes": str(SEGMENT_BYTES),
+            **{key: value for key, value in settings.items() if key not in retention},
             "retention_ms": "-1",
-            **settings,
         },
     )
     now_ms = SystemClock().timestamp_ms()
@@ -101,7 +110,20 @@ def filled(side: Side, name: str, settings: Mapping[str, str], ages: list[float]
         batch = encode_batch([(timestamp_ms, key, value, ())])
         answer = side.produce(target, batch)
         assert answer["error_code"] == ErrorCode.NONE, (name, answer)
+    if retention:
+        alter(side, target, retention)
     return target
+
+
+def alter(side: Side, target: Target, settings: Mapping[str, str]) -> None:
+    """Set some of a topic's settings."""
+    changes = [
+        {"name": key.replace("_", "."), "config_operation": SET, "value": value}
+        for key, value in settings.items()
+    ]
+    resource = {"resource_type": TOPIC, "resource_name": target.topic, "configs": changes}
+    answer = side.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+    assert answer["responses"][0]["error_code"] == ErrorCode.NONE, answer
 
 
 def deleted(side: Side, target: Target, offset: int) -> None:
