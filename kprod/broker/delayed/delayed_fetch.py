@@ -1,8 +1,8 @@
 """A fetch that waits for records.
 
 Behaviour.
-    A. Any partition is led by another broker now, or is unknown, or its offset is out of range:
-       answer at once.
+    A. Any partition is led by another broker now, or is unknown or offline, or its offset is out of
+       range: answer at once.
     B. Over all partitions the bytes below the high watermark, or below the last stable offset for
        readers of committed records, reach `min_bytes`: answer.
     C. A log cannot be read: respond immediately.
@@ -81,7 +81,7 @@ class DelayedFetch(DelayedOperation):
         for read in self._reads:
             partition = read.partition
             moved = (partition.leader_id != read.node_id) != read.is_follower
-            if moved or not is_readable(partition, read.offset):
+            if moved or partition.is_offline or not is_readable(partition, read.offset):
                 return True  # case A
             available += partition.log.bytes_between(
                 read.offset,

@@ -181,6 +181,33 @@ def test_requests_that_wait_are_told() -> None:
     world.cluster.close()
 
 
+def test_a_follower_tells_it_too() -> None:
+    """Where brokers have racks: to a fetch that waits there, and to the next one."""
+    world = World(
+        topics={},
+        config=EmbeddedConfig(racks=("a", "b", "b")),
+        data_dirs=[FIRST, SECOND],
+        disk=CrashDisk(0),
+    )
+    world.cluster.create_topic(TOPIC, 1)
+    leader_id = world.cluster.describe(TOPIC, LOST).leader_id
+    follower_id = (leader_id + 1) % 3
+    leader, follower = world.client(leader_id), world.client(follower_id)
+    assert leader.produced(batch(1), topic=TOPIC)["error_code"] == ErrorCode.NONE
+    assert follower.fetched(0, topic=TOPIC, rack="b")["records"]
+    waiting = follower.fetch(1, topic=TOPIC, rack="b", max_wait_ms=10_000)
+    assert waiting not in follower.answers()
+
+    world.cluster.faults.fail_directory(FIRST)
+    assert leader.produced(batch(1), topic=TOPIC)["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    world.step()
+
+    assert part(follower.answers()[waiting])["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    again = follower.fetched(0, topic=TOPIC, rack="b")
+    assert again["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    world.cluster.close()
+
+
 def test_new_partitions_go_to_the_other_directory() -> None:
     """Even if it has more of them."""
     disk = CrashDisk(0)
