@@ -1,10 +1,10 @@
 """One directory's share of a disk: the first call that fails gives the directory up.
 
 Rules.
-    An `OSError` of any call takes the directory offline, but for a file that is not found where the
-    caller looks whether it is there (`size`, `modified_ms`, `entries`). From then on no call
-    reaches the operating system: nothing that was written around the failure may be relied on, and
-    a failed sync must not be tried again.
+    An `OSError` of any call takes the directory offline. A missing file does not where the caller
+    tests whether it exists (`size`, `modified_ms`, `entries`). Afterwards no call reaches the
+    operating system: data written around the failure is not reliable, and a failed sync must not be
+    tried again.
     The only directory of a cluster is kept: there is no other to save, and a disk that was full may
     have room later. Each call fails or succeeds for itself.
     A test may let a directory fail after some calls, the only one too.
@@ -149,21 +149,15 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
 
     def _look(self, call: Callable[[], _T]) -> _T:
         """Call where a missing file is no failure."""
-        self._check()
-        try:
-            return call()
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            self.note(error)
-            raise
+        return self._run(call, harmless=(FileNotFoundError,))
 
-    def _run(self, call: Callable[[], _T]) -> _T:
+    def _run(self, call: Callable[[], _T], *, harmless: tuple[type[OSError], ...] = ()) -> _T:
         self._check()
         try:
             return call()
         except OSError as error:
-            self.note(error)
+            if not isinstance(error, harmless):
+                self.note(error)
             raise
 
     def _check(self) -> None:

@@ -35,7 +35,6 @@ def with_records(batch: RecordBatch, kept: KeptRecords) -> memoryview:
         batch: The stored batch.
         kept: The records to keep; at least one.
 
-
     Returns:
         The new batch; its largest timestamp is that of the kept records.
     """
@@ -50,7 +49,6 @@ def with_horizon(batch: RecordBatch, kept: KeptRecords, horizon_ms: int) -> memo
         batch: The stored batch, which has no horizon.
         kept: The records to keep; at least one.
         horizon_ms: The horizon, in milliseconds since 1970.
-
 
     Returns:
         The new batch.
