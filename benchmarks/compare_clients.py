@@ -42,7 +42,7 @@ ROUNDS = 5
 ROUNDS_SLOW = 3
 SLOW = {"aiokafka", "kafka-python"}  # below 0.5 M records/s
 STRANGERS = {("mock", "kafka-python"), ("mock", JAVA)}
-"""These cannot talk: the mock refuses their ApiVersions 3 and more in a form they do not read."""
+"""These cannot talk: the mock rejects their ApiVersions 3 and more in a form they do not read."""
 
 START_S = 30.0
 RATE_MIN = 50_000  # bytes a second; a run that is slower has failed

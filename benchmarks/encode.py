@@ -187,7 +187,7 @@ def _kprod_mapped(records: Records) -> None:
         builder.add_chunk(chunk)
     _, timestamps_ms, keys, values, headers = records.columns
     deque(map(builder.try_append, timestamps_ms, keys, values, headers), maxlen=0)
-    assert builder.record_count == len(records.rows)  # a rate of refusals means nothing
+    assert builder.record_count == len(records.rows)  # a rate of rejections means nothing
     builder.chain.release()
 
 

@@ -84,4 +84,4 @@ def _check(answers: Any, topic: str) -> None:  # noqa: ANN401 - a buffered reade
     # Correlation id, one topic, its name, one partition, its index, then the code.
     (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
     if code:
-        raise RuntimeError(f"the broker refused the batch with code {code}")
+        raise RuntimeError(f"the broker rejected the batch with code {code}")

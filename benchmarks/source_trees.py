@@ -89,7 +89,7 @@ def checked_out(commit: str, root: Path) -> Path:
         Path of the tree.
 
     Raises:
-        NoTree: git refuses, with its reason; or the checked-out tree was edited.
+        NoTree: git fails, with its reason; or the checked-out tree was edited.
     """
     tree = root / KEPT_IN / commit[:COMMIT_DIGITS]
     if not (tree / "pyproject.toml").is_file():

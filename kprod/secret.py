@@ -58,5 +58,5 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled."""
+        """Raise, since a secret is never pickled."""
         raise TypeError("a Secret cannot be pickled: its text would travel in the clear")

@@ -83,6 +83,12 @@ RULES = (
     Rule("stand still", r"\bstands? still\b", "hang, stop"),
     Rule("under way", r"\bunder way\b|\bon (?:its|their) way\b", "in flight, in progress"),
     Rule("owe", r"\bowes?\b", "must"),
+    Rule(
+        "refuse",
+        r"\brefus(?:e|es|ed|ing|als?)\b(?<!connection refused)(?<!connections are refused)"
+        r"(?! connections\b)",
+        "reject, raise, fail; only a TCP connection is refused",
+    ),
     Rule("pass over", r"\bpass(?:es|ed)? over\b", "skip, ignore"),
     Rule("come back in", r"\bcomes? back in\b", "is released, is returned"),
     Rule(
@@ -177,6 +183,8 @@ def test_prose_uses_the_field_s_words(rule: Rule) -> None:
         ("The broker stands still.", "stand still"),
         ("Records under way are kept.", "under way"),
         ("The broker owes a response.", "owe"),
+        ("A wrong name is refused.", "refuse"),
+        ("The broker's refusal is raised.", "refuse"),
         ("Markers are passed over.", "pass over"),
         ("Memory comes back in the end.", "come back in"),
         ("Waits as long as it takes.", "a duration without end"),
@@ -190,6 +198,16 @@ def test_a_breach_is_found(sentence: str, name: str) -> None:
 def test_an_indirect_question_is_none() -> None:
     """'What' behind a verb of saying asks, and names nothing."""
     assert not any(breaks(rule, "The text says what is missing.") for rule in RULES)
+
+
+def test_a_connection_may_be_refused() -> None:
+    """That is the operating system's word (ECONNREFUSED)."""
+    texts = (
+        "port 9092: Connection refused",
+        "New connections are refused.",
+        "It refuses connections.",
+    )
+    assert not any(breaks(rule, text) for rule in RULES for text in texts)
 
 
 def test_prose_of_compiled_python_is_read() -> None:

@@ -46,7 +46,7 @@ def test_an_object_whose_init_has_not_run_says_so() -> None:
         assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__}, not made")
 
 
-def test_a_producer_that_was_refused_says_so() -> None:
+def test_a_producer_that_was_rejected_says_so() -> None:
     """Its settings were wrong; a traceback shows the incomplete object."""
     producer = Producer.__new__(Producer)
     with pytest.raises(ConfigError):

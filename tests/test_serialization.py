@@ -52,7 +52,7 @@ def test_plain_ones_write_what_kafkas_own_do(
         (serialize_json, object()),
     ],
 )
-def test_what_does_not_fit_is_refused_at_the_send(serializer: Any, value: object) -> None:
+def test_what_does_not_fit_is_rejected_at_the_send(serializer: Any, value: object) -> None:
     """Nothing is sent, and the error says which serializer failed and why."""
     bench = Bench(value_serializer=serializer)
     with pytest.raises(SerializationError, match=r"the value_serializer failed for 'orders': ."):
@@ -149,7 +149,7 @@ def test_a_serializer_may_add_headers() -> None:
     assert run("t", b"k", b"v", None)[2] == added
 
 
-def test_an_asynchronous_serializer_is_refused() -> None:
+def test_an_asynchronous_serializer_is_rejected() -> None:
     """Its coroutine is closed, and the error says what to use."""
 
     async def serialize(value: bytes) -> bytes:  # noqa: RUF029 - a coroutine is the point

@@ -240,7 +240,7 @@ made.send("orders", b"a")
     assert (done.returncode, done.stdout) == (0, "closed by its own close, left 0\n"), done.stderr
 
 
-def test_a_class_with_a_kprod_of_its_own_is_refused(servers: str) -> None:
+def test_a_class_with_a_kprod_of_its_own_is_rejected(servers: str) -> None:
     """The one name that kprod keeps: nothing is begun that could not be closed."""
 
     class Hidden(kprod.Producer):

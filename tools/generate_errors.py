@@ -52,7 +52,7 @@ _RAISED = {
     "UnknownPartition": "Correct the partition or the partitioner.",
     "BufferTimeout": "The brokers are slower than the application: send slower, or raise "
     "`buffer_memory`. Nothing was lost; the same record may be sent again.",
-    "MetadataTimeout": "The text says what stood in the way: an address, a name, a refusal. Send "
+    "MetadataTimeout": "The text says what stood in the way: an address, a name, a rejection. Send "
     "again when it is out of the way.",
 }
 
@@ -158,7 +158,7 @@ _CODES = {
     ErrorCode.INVALID_TIMESTAMP: "Correct `timestamp_ms`; the topic bounds it.",
     ErrorCode.UNSUPPORTED_VERSION: "The broker is too old for the request.",
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "The topic's format is too old for headers.",
-    ErrorCode.POLICY_VIOLATION: "The broker's own policy refuses; its text says why.",
+    ErrorCode.POLICY_VIOLATION: "The broker's own policy rejects it; its text says why.",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "The broker has lost records: look at unclean "
     "elections.",
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "Nothing.",

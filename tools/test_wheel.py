@@ -15,7 +15,7 @@ from pathlib import Path
 
 TESTS = ("_core", "compression", "record", "protocol", "timer", "cluster", "config", "network",
          "producer", "consumer", "aio", "broker", "metrics", "serialization", "cli", "perf",
-         "safety/test_refusals.py", "test_errors.py", "test_help.py", "test_imports.py",
+         "safety/test_rejections.py", "test_errors.py", "test_help.py", "test_imports.py",
          "test_interfaces.py", "test_public_names.py", "test_reprs.py",
          "test_subclasses.py")  # fmt: skip
 """The parts of `tests` that need an installed kprod and no checkout."""

@@ -9,7 +9,7 @@ from kprod.broker.config import EmbeddedConfig
 from kprod.broker.embedded_settings import EmbeddedSettings
 from kprod.broker.faults import Fault, FaultControl, FaultKind
 from kprod.broker.partition_view import PartitionView
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.security.acls import Acl
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.protocol.api import ApiKey
@@ -27,5 +27,5 @@ __all__ = [
     "FaultControl",
     "FaultKind",
     "PartitionView",
-    "Refused",
+    "Rejected",
 ]

@@ -20,7 +20,7 @@ from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
 from kprod.broker.producer_ids import ProducerIds
-from kprod.broker.rejection import DirectoryRejected, Refused
+from kprod.broker.rejection import DirectoryRejected, Rejected
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
@@ -235,7 +235,7 @@ class ClusterState:
             The topic; a dry run returns it without partitions and does not register it.
 
         Raises:
-            Refused: The topic cannot be created.
+            Rejected: The topic cannot be created.
             ConfigError: A setting's value is invalid.
         """
         config = TopicConfig.of_cluster(self.config).with_overrides(overrides or {})
@@ -270,13 +270,13 @@ class ClusterState:
             dry_run: Only validate.
 
         Raises:
-            Refused: The topic is unknown, the settings have too much text, or they cannot be
+            Rejected: The topic is unknown, the settings have too much text, or they cannot be
                 stored.
             ConfigError: A setting is unknown or its value is invalid.
         """
         topic = self.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         config = TopicConfig.of_cluster(self.config).with_overrides(overrides)
         self.topics.configure(topic, config, overrides, dry_run=dry_run)
         if not dry_run:
@@ -286,7 +286,7 @@ class ClusterState:
         """Delete a topic, and complete the requests that wait for it.
 
         Raises:
-            Refused: The topic is unknown.
+            Rejected: The topic is unknown.
         """
         topic = self.topics.delete(name)
         for partition in topic.partitions:

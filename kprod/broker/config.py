@@ -89,7 +89,7 @@ class EmbeddedConfig:
         message_timestamp_after_max_ms: How far in the future a record may be stamped.
         message_timestamp_before_max_ms: How far in the past.
         replica_lag_time_max_ms: How long a follower may lag before it leaves the in-sync set.
-        log_bytes_max: Size of all logs together past which produce is refused.
+        log_bytes_max: Size of all logs together past which produce is rejected.
         frame_bytes_max: Largest request (`socket.request.max.bytes`).
         connections_max: Connections of the whole cluster; more are closed at once
             (`max.connections`).

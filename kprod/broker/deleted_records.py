@@ -4,7 +4,7 @@ Thread-safety: the broker's thread.
 Source: Kafka Partition.deleteRecordsOnLeader, lowWatermarkIfLeader (4.3), KIP-107.
 """
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.protocol.error_table import ErrorCode
 
@@ -31,17 +31,17 @@ def delete_records(partition: Partition, offset: int) -> int:
         The offset that `low_watermark` reaches once every replica has done the same.
 
     Raises:
-        Refused: Compaction must keep the records, or the offset is not a replicated one.
+        Rejected: Compaction must keep the records, or the offset is not a replicated one.
     """
     config = partition.config
     if config.compacts and not config.deletes:
-        raise Refused(
+        raise Rejected(
             ErrorCode.POLICY_VIOLATION,
             f"{partition.name} has cleanup.policy={config.cleanup_policy}, without delete",
         )
     wanted = partition.high_watermark if offset == HIGH_WATERMARK else offset
     if not 0 <= wanted <= partition.high_watermark:
-        raise Refused(
+        raise Rejected(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{wanted} is not within 0 and the high watermark {partition.high_watermark} of "
             f"{partition.name}",
@@ -50,5 +50,5 @@ def delete_records(partition: Partition, offset: int) -> int:
         partition.raise_start(wanted)
     except OSError as error:
         text = f"the start of {partition.name} cannot be written: {error}"
-        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+        raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
     return wanted

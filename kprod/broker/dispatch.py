@@ -118,7 +118,7 @@ class Dispatcher:
         request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:], self._bounds)
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
         request.rejection = handler.reject
-        if admission is Admission.REFUSED:
+        if admission is Admission.REJECTED:
             request.run(  # case F
                 lambda: request.answer_and_close(
                     handler.reject(request, ErrorCode.ILLEGAL_SASL_STATE)

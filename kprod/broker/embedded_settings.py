@@ -124,7 +124,7 @@ class EmbeddedSettings(TypedDict, total=False):
     """How long a follower may lag before it leaves the in-sync set."""
 
     log_bytes_max: int
-    """Size of all logs together past which produce is refused."""
+    """Size of all logs together past which produce is rejected."""
 
     frame_bytes_max: int
     """Largest request (`socket.request.max.bytes`)."""

@@ -15,7 +15,7 @@ from kprod.broker.dispatch import Dispatcher
 from kprod.broker.faults import FaultBook
 from kprod.broker.log.durable_logs import DurableLogs, Storage
 from kprod.broker.notices import Notices
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.broker.request_frames import SCRATCH_BYTES
 from kprod.broker.sasl.identities import Identities
@@ -141,7 +141,7 @@ class Engine:
 
         Raises:
             OSError: A port or a file is not available; ports bound so far are released.
-            Refused: A topic cannot be created.
+            Rejected: A topic cannot be created.
             DirectoryRejected: A directory cannot be used.
             ConfigError: A loaded topic has a different number of partitions.
         """
@@ -221,11 +221,11 @@ class Engine:
             The topic.
 
         Raises:
-            Refused: The topic or partition does not exist.
+            Rejected: The topic or partition does not exist.
         """
         topic = self.state.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         return topic
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -235,11 +235,11 @@ class Engine:
             The partition.
 
         Raises:
-            Refused: The topic or partition does not exist.
+            Rejected: The topic or partition does not exist.
         """
         partition = self.state.topics.partition(topic, index)
         if partition is None:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}"
             )
         return partition

@@ -281,7 +281,7 @@ class FaultControl:  # noqa: PLR0904 - one method for each fault
         """Let a stalled broker continue."""
         self._call(lambda: self._host.stall(broker, False))  # noqa: FBT003 - stalled or not
 
-    def refuse_logins(self, times: int = 1, message: str = "Authentication failed") -> None:
+    def reject_logins(self, times: int = 1, message: str = "Authentication failed") -> None:
         """Fail the next logins, valid or not, with SASL_AUTHENTICATION_FAILED and a text.
 
         For a slow login use `delay` with `ApiKey.SASL_AUTHENTICATE`, for one that never ends
@@ -291,7 +291,7 @@ class FaultControl:  # noqa: PLR0904 - one method for each fault
             times: Number of logins.
             message: The error text.
         """
-        self._call(lambda: self._host.security_faults.refusals.extend([message] * times))
+        self._call(lambda: self._host.security_faults.rejections.extend([message] * times))
 
     def break_handshakes(self, at_byte: int, times: int = 1) -> None:
         """Close the next TLS connections in the middle of their handshake.

@@ -8,7 +8,7 @@ Source: Kafka ProducerIdControlManager (4.3).
 
 from collections.abc import Callable
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.protocol.error_table import ErrorCode
 
 _FIRST_ID = 1_000
@@ -49,7 +49,7 @@ class ProducerIds:
             The id.
 
         Raises:
-            Refused: The next block cannot be stored.
+            Rejected: The next block cannot be stored.
         """
         if self._next_id == self.end:
             self.end += _BLOCK
@@ -58,6 +58,6 @@ class ProducerIds:
             except OSError as error:
                 self.end -= _BLOCK
                 text = f"no more producer ids can be had: {error}"
-                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+                raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
         self._next_id += 1
         return self._next_id - 1

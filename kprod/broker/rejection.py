@@ -27,7 +27,7 @@ def shortened(text: str) -> str:
     return text[: TEXT_CHARACTERS_MAX - 1] + "…"
 
 
-class Refused(KprodError):
+class Rejected(KprodError):
     """A request, or one part of it, is answered with an error code.
 
     Attributes:
@@ -53,7 +53,7 @@ class Refused(KprodError):
         return f"{ErrorCode(self.code).name}: {self.text}"
 
 
-class RejectedByLog(Refused):
+class RejectedByLog(Rejected):
     """A batch came as far as the partition's log, and breaks a rule of it.
 
     Attributes:

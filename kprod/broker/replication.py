@@ -25,7 +25,7 @@ from kprod._core.record.batch_rewrite import rewrite_log_append_time
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.retention import RetentionLimits, apply_retention
 from kprod.broker.log.segment_rules import SegmentRules
-from kprod.broker.rejection import Refused, RejectedByLog
+from kprod.broker.rejection import Rejected, RejectedByLog
 from kprod.broker.replica import Replica
 from kprod.broker.scheduler import Scheduler
 from kprod.broker.topic_config import TopicConfig
@@ -264,7 +264,7 @@ class Partition:
             node_id: A running broker. One without a replica takes over the old leader's.
 
         Raises:
-            Refused: The partition is offline, or has no leader to take over from.
+            Rejected: The partition is offline, or has no leader to take over from.
         """
         self.check_online()
         if node_id not in self.replicas:
@@ -348,10 +348,10 @@ class Partition:
         """See that the log's directory has not failed.
 
         Raises:
-            Refused: It has.
+            Rejected: It has.
         """
         if self.is_offline:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the directory of {self.name} has failed; the partition is offline until the "
                 "cluster is started again",
@@ -430,7 +430,7 @@ class Partition:
 
     def _hand_over(self, node_id: int) -> None:
         if self.leader_id == NO_LEADER:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.LEADER_NOT_AVAILABLE,
                 f"{self.name} has no leader that broker {node_id} could take over from",
             )

@@ -4,7 +4,7 @@ Thread-safety: pure functions.
 Source: Kafka Topic.validate, ReplicationControlManager (4.3).
 """
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.protocol.error_table import ErrorCode
 from kprod.topic_name import name_fault
 
@@ -27,11 +27,11 @@ def check_name(name: str) -> None:
         name: Name as the client sent it.
 
     Raises:
-        Refused: With INVALID_TOPIC_EXCEPTION and the reason.
+        Rejected: With INVALID_TOPIC_EXCEPTION and the reason.
     """
     fault = name_fault(name)
     if fault is not None:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+        raise Rejected(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
 
 
 def check_additions(addition_count: int) -> None:
@@ -41,10 +41,10 @@ def check_additions(addition_count: int) -> None:
         addition_count: Both together.
 
     Raises:
-        Refused: With POLICY_VIOLATION, as Kafka does.
+        Rejected: With POLICY_VIOLATION, as Kafka does.
     """
     if addition_count > REQUEST_ADDITIONS_MAX:
-        raise Refused(
+        raise Rejected(
             ErrorCode.POLICY_VIOLATION,
             f"topics and partitions that the request adds: {addition_count}; "
             f"{REQUEST_ADDITIONS_MAX} are allowed in one request",
@@ -62,12 +62,12 @@ def check_assignment(
         node_ids: All brokers.
 
     Raises:
-        Refused: With INVALID_REPLICA_ASSIGNMENT.
+        Rejected: With INVALID_REPLICA_ASSIGNMENT.
     """
     for nodes in assignment:
         unknown = sorted(set(nodes).difference(node_ids))
         if len(nodes) != replication_factor or len(set(nodes)) != len(nodes) or unknown:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"an assignment names brokers {nodes[:_BROKERS_SHOWN]}; each partition needs "
                 f"{replication_factor} different ones of {node_ids[:_BROKERS_SHOWN]}",

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.broker.topic import Topic
 from kprod.broker.topic_checks import PARTITIONS_MAX, check_assignment, check_name
@@ -114,16 +114,16 @@ class TopicRegistry:
             The partition.
 
         Raises:
-            Refused: It is unknown, another broker leads it, or its directory has failed.
+            Rejected: It is unknown, another broker leads it, or its directory has failed.
         """
         partition = self.partition(name, index)
         if partition is None:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
             )
         code = partition.why_not_led_by(node_id)
         if code:
-            raise Refused(code, f"broker {node_id} does not lead {partition.name}")
+            raise Rejected(code, f"broker {node_id} does not lead {partition.name}")
         return partition
 
     def partitions(self) -> Iterator[Partition]:
@@ -157,7 +157,7 @@ class TopicRegistry:
             register it.
 
         Raises:
-            Refused: The name is invalid or in use, or a number is out of bounds.
+            Rejected: The name is invalid or in use, or a number is out of bounds.
         """
         self.check_new(name, partition_count, replication_factor)
         settings_bytes = _settings_bytes(overrides or {})
@@ -176,7 +176,7 @@ class TopicRegistry:
         self._add(topic)
         try:
             self._grow(topic, partition_count, assignment)
-        except Refused:
+        except Rejected:
             self._remove(topic)
             self._save_if_possible()
             raise
@@ -207,24 +207,24 @@ class TopicRegistry:
         """Check the name and the numbers of a new topic.
 
         Raises:
-            Refused: The name is invalid or in use, or a number is out of bounds.
+            Rejected: The name is invalid or in use, or a number is out of bounds.
         """
         check_name(name)
         if name in self._by_name:
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
+            raise Rejected(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
         if not 1 <= partition_count <= PARTITIONS_MAX:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_PARTITIONS,
                 f"{partition_count} partitions; 1 to {PARTITIONS_MAX} are possible",
             )
         if not 1 <= replication_factor <= len(self.node_ids):
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"replication factor {replication_factor}; 1 to {len(self.node_ids)}, the number of"
                 " brokers, are possible",
             )
         if len(self._by_name) >= self._config.topics_max:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.POLICY_VIOLATION,
                 f"there are as many topics as may be: {len(self._by_name)} (topics_max)",
             )
@@ -247,15 +247,15 @@ class TopicRegistry:
             dry_run: Only validate.
 
         Raises:
-            Refused: The topic is unknown, the number out of bounds, or the assignment unfit.
+            Rejected: The topic is unknown, the number out of bounds, or the assignment unfit.
         """
         topic = self._by_name.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         present = len(topic.partitions)
         if not present < partition_count <= PARTITIONS_MAX:
             partitions = counted(present, "partition")
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_PARTITIONS,
                 f"topic {name!r} has {partitions}; the new number must be larger, and at most"
                 f" {PARTITIONS_MAX}, not {partition_count}",
@@ -264,7 +264,7 @@ class TopicRegistry:
         if assignment is not None:
             check_assignment(assignment, topic.replication_factor, self.node_ids)
             if len(assignment) != partition_count - present:
-                raise Refused(
+                raise Rejected(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{partition_count - present} partitions are to be added, and "
                     f"{len(assignment)} are assigned",
@@ -289,8 +289,8 @@ class TopicRegistry:
             dry_run: Only validate.
 
         Raises:
-            Refused: The settings of all topics have too much text, or cannot be stored; nothing has
-                changed.
+            Rejected: The settings of all topics have too much text, or cannot be stored; nothing
+                has changed.
         """
         added_bytes = _settings_bytes(overrides) - _settings_bytes(topic.overrides)
         self._check_settings(added_bytes)
@@ -299,7 +299,7 @@ class TopicRegistry:
         before, topic.overrides = topic.overrides, overrides
         try:
             self._write_down(f"settings of topic {topic.name!r} cannot be changed")
-        except Refused:
+        except Rejected:
             topic.overrides = before
             raise
         self._settings_bytes += added_bytes
@@ -309,7 +309,7 @@ class TopicRegistry:
 
     def _check_settings(self, added_bytes: int) -> None:
         if self._settings_bytes + added_bytes > self._config.topic_settings_bytes_max:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.POLICY_VIOLATION,
                 f"{added_bytes} more bytes of settings; all topics have {self._settings_bytes} and "
                 f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)",
@@ -323,15 +323,15 @@ class TopicRegistry:
             partitions.
 
         Raises:
-            Refused: The topic is unknown, or the change cannot be stored.
+            Rejected: The topic is unknown, or the change cannot be stored.
         """
         topic = self._by_name.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         self._remove(topic)
         try:
             self._write_down(f"topic {name!r} cannot be deleted")
-        except Refused:
+        except Rejected:
             self._add(topic)
             raise
         self.partition_count -= len(topic.partitions)
@@ -339,7 +339,7 @@ class TopicRegistry:
 
     def _check_room(self, addition_count: int) -> None:
         if self.partition_count + addition_count > self._config.partitions_max:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.POLICY_VIOLATION,
                 f"{addition_count} more partitions; all topics together have "
                 f"{self.partition_count} and may have {self._config.partitions_max} "
@@ -352,7 +352,7 @@ class TopicRegistry:
         topic.assignment += assignment or [self._spread(index, topic) for index in added]
         try:
             self._write_down(f"partitions of topic {topic.name!r} cannot be made")
-        except Refused:
+        except Rejected:
             del topic.assignment[present:]
             raise
         try:
@@ -360,7 +360,7 @@ class TopicRegistry:
         except OSError as error:
             self._take_back(topic, present)
             text = f"partitions of topic {topic.name!r} cannot be made: {error}"
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+            raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
 
     def _take_back(self, topic: Topic, present: int) -> None:
         """Remove new partitions, if not all of them could be created."""
@@ -384,7 +384,7 @@ class TopicRegistry:
         try:
             self._save()
         except OSError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{failing}: {error}") from error
+            raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, f"{failing}: {error}") from error
 
     def _save_if_possible(self) -> None:
         """Store the topics again; if that fails, the next start creates empty partitions."""

@@ -165,11 +165,11 @@ def _read_headers(written: object, name: str) -> tuple[Header, ...]:
     if written is None:
         return ()
     if not isinstance(written, list):
-        _refuse(written, name, 'a list of pairs, such as [["trace", "1"]]')
+        _reject(written, name, 'a list of pairs, such as [["trace", "1"]]')
     headers = []
     for pair in written:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):  # noqa: PLR2004
-            _refuse(pair, name, 'pairs of a name and a value, such as ["trace", "1"]')
+            _reject(pair, name, 'pairs of a name and a value, such as ["trace", "1"]')
         _read_bytes(pair[0], name)  # names must be UTF-8
         headers.append(Header(pair[0], _read_bytes(pair[1], name)))
     return tuple(headers)
@@ -177,7 +177,7 @@ def _read_headers(written: object, name: str) -> tuple[Header, ...]:
 
 def _read_topic(written: object, name: str) -> str | None:
     if written is not None and not isinstance(written, str):
-        _refuse(written, name, "a string")
+        _reject(written, name, "a string")
     return written
 
 
@@ -193,11 +193,11 @@ def _read_number(written: object, name: str, highest: int) -> int | None:
     if written is None:
         return None
     if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= highest:
-        _refuse(written, name, f"a whole number from 0 to {highest}")
+        _reject(written, name, f"a whole number from 0 to {highest}")
     return written
 
 
-def _refuse(written: object, name: str, wanted: str) -> NoReturn:
+def _reject(written: object, name: str, wanted: str) -> NoReturn:
     raise ValueError(f"has {shown(written)} as {shown(name)}; write {wanted}")
 
 

@@ -229,13 +229,13 @@ def delete_command(*, names: Sequence[str], is_agreed: bool, **options: Any) -> 
         what = f"Delete {', '.join(wanted)} and all records there?"
         click.confirm(what, abort=True, err=True)
     with open_admin(config) as admin:
-        refused = topic_admin.delete_topics(admin, wanted)
+        rejected = topic_admin.delete_topics(admin, wanted)
     for name in wanted:
-        if name not in refused:
+        if name not in rejected:
             click.echo(f"deleted topic {name}", err=True)
-    for error in refused.values():
+    for error in rejected.values():
         click.echo(f"kprod: {error}", err=True)
-    return EXIT_FAILED if refused else 0
+    return EXIT_FAILED if rejected else 0
 
 
 def _ranges(config: ClientConfig, topic: str) -> Mapping[int, tuple[int, int]]:

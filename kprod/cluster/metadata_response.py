@@ -145,7 +145,7 @@ def read_response(body: Mapping[str, Any]) -> MetadataResponse:
 
 def _raise_closed_error(body: Mapping[str, Any]) -> None:
     if code := body.get("error_code", 0):
-        rejection = error_for(code, "the Metadata request was refused")
+        rejection = error_for(code, "the Metadata request was rejected")
         raise rejection
 
 

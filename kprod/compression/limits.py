@@ -74,7 +74,7 @@ class BoundedOutput:
         return self.allowed_bytes - self._total_bytes
 
     def require(self, declared_bytes: int) -> None:
-        """Refuse a declared length before anything is done about it.
+        """Reject a declared length before anything is done about it.
 
         Args:
             declared_bytes: Size of the next piece according to a header in the block.

@@ -87,8 +87,8 @@ class ConsumerConfig(ClientConfig):
             "exclude.internal.topics",
             Flag(),
             Group.READING,
-            "Refuse to read whole topics that the cluster keeps for itself; their partitions can"
-            " always be assigned.",
+            "Reject an internal topic that is to be read as a whole; its partitions can always be"
+            " assigned.",
         ),
     )
     key_deserializer: Deserializer | None = field(

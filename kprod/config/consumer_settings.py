@@ -103,7 +103,7 @@ class ConsumerSettings(TypedDict, total=False):
     otherwise. In ms."""
 
     exclude_internal_topics: bool
-    """Refuse to read whole topics that the cluster keeps for itself; their partitions can always be
+    """Reject an internal topic that is to be read as a whole; its partitions can always be
     assigned."""
 
     key_deserializer: Callable[..., Any] | None

@@ -4,7 +4,7 @@ The environment, as a file, may have settings of producers and of consumers besi
 `settings_for` takes out those of one kind of client.
 
 The library itself reads no environment; the command line does. Names that are no setting belong to
-someone else and are left alone, but one that nearly is a setting is refused: it was meant as one.
+someone else and are left alone, but one that nearly is a setting is rejected: it was meant as one.
 
 Thread-safety: pure functions.
 """
@@ -71,7 +71,7 @@ def settings_for(table: type[ClientConfig], settings: Mapping[str, object]) -> d
         settings: Values by name, in any spelling.
 
     Returns:
-        The settings of that client, and names that nothing knows, which a parser refuses.
+        The settings of that client, and names that nothing knows, which a parser rejects.
     """
     own = _spellings(table) | _spellings(SecurityConfig)
     return {

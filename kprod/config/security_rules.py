@@ -88,7 +88,7 @@ _TOKEN_SOURCES = (
 
 
 def check_module(module: tuple[str, ...], mechanism: str | None) -> None:
-    """Refuse a login in Java's form that is of another mechanism.
+    """Reject a login in Java's form that is of another mechanism.
 
     Args:
         module: The mechanisms that the module is for.
@@ -104,7 +104,7 @@ def check_module(module: tuple[str, ...], mechanism: str | None) -> None:
 
 
 def check_login(protocol: str, values: Mapping[str, object]) -> None:
-    """Refuse a login that lacks something.
+    """Reject a login that lacks something.
 
     Args:
         protocol: The given security protocol, or the default.
@@ -123,15 +123,15 @@ def check_login(protocol: str, values: Mapping[str, object]) -> None:
             f"sasl_mechanism is missing: security_protocol={protocol} needs it, {names}, as the"
             " listener has it"
         )
-    _refuse_others(str(mechanism), values)
+    _reject_others(str(mechanism), values)
     if mechanism in _PASSWORDS:
         _check_password(protocol, values)
     elif mechanism == "OAUTHBEARER":
         _check_tokens(protocol, values)
 
 
-def _refuse_others(mechanism: str, values: Mapping[str, object]) -> None:
-    """Refuse credentials of a mechanism that is not used."""
+def _reject_others(mechanism: str, values: Mapping[str, object]) -> None:
+    """Reject credentials of a mechanism that is not used."""
     for name, value in values.items():
         if (
             value is None

@@ -4,7 +4,7 @@ A session begins with a full request, which names every partition. Later request
 partitions that are new, changed or forgotten, and responses only partitions with records or errors.
 So a thousand idle partitions cost one small request in `fetch_max_wait_ms`.
 
-A broker may refuse a session (id 0); then each request is full. It may drop a session at any time;
+A broker may reject a session (id 0); then each request is full. It may drop a session at any time;
 then the next request is full and opens a new session.
 
 Thread-safety: the I/O thread.

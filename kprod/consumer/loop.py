@@ -75,7 +75,7 @@ class ConsumerLoop:
         if parts.metadata.version != self._metadata_version:
             self._metadata_version = parts.metadata.version
             parts.topics.look(now_ms)
-        parts.topics.look_for_refusal()
+        parts.topics.look_for_rejection()
         for topic in (*self._topics, *parts.lookup.topics()):
             parts.metadata.add_topic(topic, now_ms)  # unused topics are forgotten
         wait_ms = min(

@@ -76,7 +76,7 @@ class TopicWatch:
         for subject in [it for it in self._problems if isinstance(it, str) and it not in names]:
             del self._problems[subject]
 
-    def look_for_refusal(self) -> None:
+    def look_for_rejection(self) -> None:
         """Report a cluster-wide error that is not retriable, such as rejected credentials."""
         try:
             self._metadata.is_newer_than(0)

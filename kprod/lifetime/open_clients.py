@@ -38,7 +38,7 @@ class Closable(Protocol):
         """End, by the public object's `close` if there is still one."""
 
     def reject_in_child(self) -> None:
-        """Refuse all further calls, since this is a forked child."""
+        """Reject all further calls, since this is a forked child."""
 
 
 # Not a WeakSet: another thread may close a client during an iteration, which raises an error for a

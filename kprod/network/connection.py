@@ -36,7 +36,7 @@ from kprod.network.connection_errors import (
     early_close_error,
     error_for_request,
     failure_error,
-    is_refusal,
+    is_rejection,
     lost_error,
     request_timeout_error,
 )
@@ -200,7 +200,7 @@ class NodeConnection:
         if self.state.is_connected:
             self._context.recorder.disconnected()
         self._setup.end(tries_next=was_connecting)
-        self.state.fail(now_ms, authentication=is_refusal(error))
+        self.state.fail(now_ms, authentication=is_rejection(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
         if failures & (failures - 1) == 0:  # of many, log only the 1st, 2nd, 4th, 8th and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}

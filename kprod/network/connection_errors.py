@@ -31,14 +31,14 @@ def error_for_request(error: KprodError, node: Node) -> KprodError:
     Returns:
         A copy, or `Disconnected` if the error does not concern the request itself.
     """
-    if isinstance(error, Disconnected | RequestTimeout | ClosedError) or is_refusal(error):
+    if isinstance(error, Disconnected | RequestTimeout | ClosedError) or is_rejection(error):
         return own_copy(error)
     disconnected = Disconnected(f"connection to {node.address} was closed by the client: {error}")
     disconnected.__cause__ = error
     return disconnected
 
 
-def is_refusal(error: KprodError) -> bool:
+def is_rejection(error: KprodError) -> bool:
     """Whether the peer rejected the client's identity, or could not prove its own."""
     is_tls = isinstance(error, TlsFailed) and error.is_identity
     return is_tls or isinstance(error, AuthenticationFailed)

@@ -98,7 +98,7 @@ class ApiVersionsStep(Step):
         return self._negotiation.request_body()
 
     def take(self, body: memoryview) -> bool:
-        """See `Step`; a broker that refuses the version is asked again in a lower one."""
+        """See `Step`; a broker that rejects the version is asked again in a lower one."""
         answer = self._negotiation.take_response(body)
         if answer is None:
             return False

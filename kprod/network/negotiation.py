@@ -89,7 +89,7 @@ class Negotiation:
             return None
         decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body, _BOUNDS)
         if code:
-            rejection = error_for(code, "the broker refused ApiVersions")
+            rejection = error_for(code, "the broker rejected ApiVersions")
             raise rejection
         features = BrokerFeatures(
             advertised_ranges(decoded["api_keys"]),
@@ -114,7 +114,7 @@ class Negotiation:
         lower = min(offered[1], self.version - 1)
         if lower < max(offered[0], SUPPORTED[ApiKey.API_VERSIONS][0]):
             raise UnsupportedVersion(
-                f"the broker refuses ApiVersions in version {self.version}, and offers versions"
+                f"the broker rejects ApiVersions in version {self.version}, and offers versions"
                 f" {offered[0]} to {offered[1]}; kprod has none of them that it has not tried"
             )
         self.version = lower

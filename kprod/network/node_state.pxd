@@ -13,5 +13,5 @@ cdef class NodeState:
     cdef public int64_t _setup_failures
     cdef public object _rng
     cdef public object _reconnect_backoff
-    cdef public object _refusal_backoff
+    cdef public object _rejection_backoff
     cdef public object _setup_timeout

@@ -101,7 +101,7 @@ class NodeState:
         )
         # Accounts are locked after a few wrong passwords, so the back-off after a rejected login is
         # longer.
-        self._refusal_backoff = ExponentialBackoff(initial_ms=1_000, max_ms=30_000)
+        self._rejection_backoff = ExponentialBackoff(initial_ms=1_000, max_ms=30_000)
         self._setup_timeout = ExponentialBackoff(
             initial_ms=settings.socket_connection_setup_timeout_ms,
             max_ms=settings.socket_connection_setup_timeout_max_ms,
@@ -199,7 +199,7 @@ class NodeState:
             if authentication
             else ConnectionState.DISCONNECTED
         )
-        backoff = self._refusal_backoff if authentication else self._reconnect_backoff
+        backoff = self._rejection_backoff if authentication else self._reconnect_backoff
         self.retry_at_ms = now_ms + backoff.wait_ms(self.failures, self._rng)
         self.failures += 1
         self.throttled_until_ms = 0

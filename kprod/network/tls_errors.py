@@ -21,7 +21,7 @@ _NOT_YET_VALID, _EXPIRED, _REVOKED = 9, 10, 23
 _WRONG_NAME = frozenset({62, 64})
 
 _CERTIFICATE_WANTED = "the broker wants a client certificate: set ssl_certfile and ssl_keyfile"
-_CERTIFICATE_REFUSED = (
+_CERTIFICATE_REJECTED = (
     "the broker does not accept the client certificate: its authority is not one that the broker"
     " trusts, or it expired"
 )
@@ -103,7 +103,7 @@ def _alert_error(said: str, error: OSError, peer: TlsPeer) -> TlsFailed:
     if reason.endswith(_ALERTS):
         config = peer.config
         has_one = bool(config.ssl_certfile or config.ssl_certdata or config.ssl_context)
-        return _identity_error(said + (_CERTIFICATE_REFUSED if has_one else _CERTIFICATE_WANTED))
+        return _identity_error(said + (_CERTIFICATE_REJECTED if has_one else _CERTIFICATE_WANTED))
     if any(name in reason for name in _NOTHING_IN_COMMON):
         ours = ", ".join(peer.config.ssl_enabled_protocols)
         ciphers = f"; ssl_ciphers={peer.config.ssl_ciphers}" if peer.config.ssl_ciphers else ""
@@ -135,7 +135,7 @@ def _certificate_text(error: ssl.SSLCertVerificationError, peer: TlsPeer) -> str
             f"its certificate is not for {peer_text(peer.host)!r}; use a name of the certificate in"
             " bootstrap_servers, or in the broker's advertised.listeners"
         )
-    return f"its certificate is refused: {peer_text(error.verify_message)}"
+    return f"its certificate is rejected: {peer_text(error.verify_message)}"
 
 
 def _identity_error(text: str) -> TlsFailed:

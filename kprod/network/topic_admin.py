@@ -136,7 +136,7 @@ def describe_settings(admin: AdminClient, topic: str) -> list[TopicSettingView]:
     answer = admin.ask(
         Question(ApiKey.DESCRIBE_CONFIGS, body, _DESCRIBE_VERSIONS, is_repeatable=True)
     )
-    _raise_refused(answer["results"], "resource_name")
+    _raise_rejected(answer["results"], "resource_name")
     return sorted(
         TopicSettingView(
             entry["name"],
@@ -177,7 +177,7 @@ def make_topic(
     }
     body = {"topics": [wish], "timeout_ms": TIMEOUT_MS}
     answer = admin.ask(Question(ApiKey.CREATE_TOPICS, body, _CREATE_VERSIONS))
-    _raise_refused(answer["topics"])
+    _raise_rejected(answer["topics"])
 
 
 def create_topic(
@@ -222,7 +222,7 @@ def add_partitions(admin: AdminClient, topic: str, partition_count: int) -> None
     wish = {"name": topic, "count": partition_count, "assignments": None}
     body = {"topics": [wish], "timeout_ms": TIMEOUT_MS, "validate_only": False}
     answer = admin.ask(Question(ApiKey.CREATE_PARTITIONS, body, _PARTITIONS_VERSIONS))
-    _raise_refused(answer["results"])
+    _raise_rejected(answer["results"])
 
 
 def alter_settings(
@@ -248,7 +248,7 @@ def alter_settings(
     answer = admin.ask(
         Question(ApiKey.INCREMENTAL_ALTER_CONFIGS, body, _ALTER_VERSIONS, is_repeatable=True)
     )
-    _raise_refused(answer["responses"], "resource_name")
+    _raise_rejected(answer["responses"], "resource_name")
 
 
 def delete_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, Exception]:
@@ -277,7 +277,7 @@ def _states(admin: AdminClient, names: Iterable[str] | None) -> list[TopicState]
     wanted = None if names is None else [{"name": name} for name in names]
     body = {"topics": wanted, "allow_auto_topic_creation": False}
     answer = admin.ask(Question(ApiKey.METADATA, body, _METADATA_VERSIONS, is_repeatable=True))
-    _raise_refused(answer["topics"])
+    _raise_rejected(answer["topics"])
     return [_state(entry) for entry in answer["topics"]]
 
 
@@ -302,7 +302,7 @@ def _state(entry: Mapping[str, Any]) -> TopicState:
     )
 
 
-def _raise_refused(entries: Iterable[Mapping[str, Any]], name_field: str = "name") -> None:
+def _raise_rejected(entries: Iterable[Mapping[str, Any]], name_field: str = "name") -> None:
     for entry in entries:
         if entry["error_code"] != ErrorCode.NONE:
             raise _error_of(entry, name_field)

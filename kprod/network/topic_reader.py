@@ -301,7 +301,7 @@ class TopicReader:
                 self._error = outcome.error
             return
         if code := outcome.body.get("error_code", 0):
-            self._error = error_for(code, f"topic {self._topic}: the fetch was refused")
+            self._error = error_for(code, f"topic {self._topic}: the fetch was rejected")
             return
         topics = outcome.body.get("responses") or outcome.body.get("topics") or ()
         positions = {position.partition: position for position in self._positions}

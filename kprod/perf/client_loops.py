@@ -105,7 +105,7 @@ def _send_kprod(producer: Producer, topic: str, block: Block, run: PerfRun) -> l
             futures.append(send(topic, values[place], on_delivery=on_delivery))
         futures += map(send, topics, values[len(futures) :])
     except KprodError as error:  # `futures` has those up to it
-        run.refuse(error, block, len(futures))
+        run.reject(error, block, len(futures))
     return futures
 
 
@@ -142,7 +142,7 @@ def drive_confluent(run: PerfRun, target: Target) -> None:
         try:
             _produce_block(producer, target.topic, block, run)
         except confluent_kafka.KafkaException as error:
-            run.refuse(error, block, 0)
+            run.reject(error, block, 0)
     _flush_confluent(producer, run)
     run.end()
 
@@ -245,7 +245,7 @@ async def _send_aiokafka(
         try:
             future = await producer.send(topic, value)
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs in the report
-            run.refuse(error, block, place)
+            run.reject(error, block, place)
             break
         if timed is not None:
             future.add_done_callback(partial(_told_by_future, *timed))
@@ -306,7 +306,7 @@ def _send_kafka_python(
         try:
             future = producer.send(topic, value)
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs in the report
-            run.refuse(error, block, place)
+            run.reject(error, block, place)
             break
         if timed is not None:
             future.add_callback(partial(_told_by_kafka_python, *timed))

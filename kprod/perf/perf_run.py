@@ -213,7 +213,7 @@ class PerfRun:
         note = self._note_warm if number < self._goal.warmup_count else self._note_steady
         return note, self._pace.due_ns(number)
 
-    def refuse(self, error: object, block: Block, sent_count: int) -> None:
+    def reject(self, error: object, block: Block, sent_count: int) -> None:
         """Record that a client rejected the rest of a block, and end the run.
 
         Args:

@@ -191,7 +191,7 @@ def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> Bro
         A retriable error: sent without the invalid ones, the records may be accepted.
     """
     text = (
-        f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
+        f"nothing is wrong with this record, but its batch was rejected ({error.name}) for"
         f" {len(named)} others, and a batch is written whole or not at all; send it again"
     )
     companions = error_for(ErrorCode.INVALID_RECORD, text)

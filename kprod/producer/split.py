@@ -40,7 +40,7 @@ def split(batch: ProducerBatch) -> list[ProducerBatch]:
                 sequence = advance(sequence, parts[-1].record_count)
             parts.append(_part_of(batch, sequence, limit_bytes))
             if not _try_append(parts[-1], record):
-                raise LocalProtocolError("an empty batch refused its first record")
+                raise LocalProtocolError("an empty batch rejected its first record")
     return parts
 
 

@@ -121,7 +121,7 @@ class TopicOpener:
             left_ms = ends_ms - self._clock.now_ms()
             is_refreshed = refresh is not None and metadata.has_refreshed(topic, refresh)
             error = metadata.error_of(topic)
-            # A refusal that was asked for before this call may be out of date.
+            # A rejection that was asked for before this call may be out of date.
             if error is not None and not error.retriable and (is_refreshed or left_ms <= 0):
                 raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
             if refresh is None or is_refreshed:

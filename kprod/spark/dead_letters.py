@@ -3,8 +3,9 @@
 A dead letter has the row's key, value, headers and timestamp, and headers that say more:
 `kprod.reason` (a value of `RowFault`), `kprod.error` (one sentence), `kprod.topic`,
 `kprod.partition` and `kprod.timestamp` (milliseconds) as the row had them. A timestamp that no
-record can have, or that the broker refused, is in the header alone. Of a row that is too large, the
-largest of key, value and headers is left out, and its size said: `kprod.value.bytes` and the like.
+record can have, or that the broker rejected, is in the header alone. Of a row that is too large,
+the largest of key, value and headers is left out, and its size said: `kprod.value.bytes` and the
+like.
 
 Invariants.
     At most `LETTERS_MAX` dead letters with about `LETTER_BYTES_MAX` bytes are unsettled. A dead
@@ -38,7 +39,7 @@ LETTER_BYTES_MAX = 8 << 20
 
 _TOO_LARGE_CODES = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
-_REFUSAL_CODES = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD})
+_REJECTION_CODES = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD})
 
 _Headers = list[tuple[str, bytes | None]]
 
@@ -146,7 +147,7 @@ class DeadLetters:
         if letter.size_bytes and _is_too_large(error):
             self._send(letter.without_largest())
             return
-        if letter.timestamp_ms is not None and _is_refused(error):
+        if letter.timestamp_ms is not None and _is_rejected(error):
             self._send(letter._replace(timestamp_ms=None))
             return
         raise TaskFailed(
@@ -166,7 +167,7 @@ def _letter(row: dict[str, Any], topic: str | None, fault: RowFault, error: str)
         reasons.append((PARTITION_HEADER, str(partition).encode()))
     if timestamp_ms is not None:
         reasons.append((TIMESTAMP_HEADER, str(timestamp_ms).encode()))
-        if timestamp_ms < 0 or fault is RowFault.REFUSED:
+        if timestamp_ms < 0 or fault is RowFault.REJECTED:
             timestamp_ms = None
     headers: _Headers = [
         ((entry["key"] or b"").decode(errors="replace"), entry["value"])
@@ -176,11 +177,11 @@ def _letter(row: dict[str, Any], topic: str | None, fault: RowFault, error: str)
     return _Letter(row.get("key"), row["value"], headers, reasons, timestamp_ms)
 
 
-def _is_refused(error: KprodError) -> bool:
+def _is_rejected(error: KprodError) -> bool:
     """Whether the broker rejected the record, or others of its batch."""
     return (
         isinstance(error, BrokerError)
-        and error.code in _REFUSAL_CODES
+        and error.code in _REJECTION_CODES
         and error.persistence is Persistence.NOT_PERSISTED
     )
 

@@ -32,7 +32,7 @@ class RowFault(enum.Enum):
     UNKNOWN_TOPIC = "unknown topic"
     UNKNOWN_PARTITION = "unknown partition"
     TOO_LARGE = "too large"
-    REFUSED = "refused by the broker"
+    REJECTED = "rejected by the broker"
 
 
 class RejectedRows(NamedTuple):

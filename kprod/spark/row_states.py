@@ -45,11 +45,11 @@ class Outcome(enum.Enum):
 
     UNFIT = enum.auto()
     """The producer rejected the record."""
-    REFUSED = enum.auto()
+    REJECTED = enum.auto()
     """The broker rejected this record, or a batch of this record alone."""
-    REFUSED_WITH_OTHERS = enum.auto()
+    REJECTED_WITH_OTHERS = enum.auto()
     """The broker rejected the batch and named no record."""
-    REFUSED_FOR_OTHERS = enum.auto()
+    REJECTED_FOR_OTHERS = enum.auto()
     """The broker rejected the batch and named other records."""
     ELSE = enum.auto()
     """Any other error."""
@@ -57,9 +57,9 @@ class Outcome(enum.Enum):
 
 NEXT_STATE = {
     Outcome.UNFIT: RowState.BAD,
-    Outcome.REFUSED: RowState.BAD,
-    Outcome.REFUSED_WITH_OTHERS: RowState.SENT_IN_HALVES,
-    Outcome.REFUSED_FOR_OTHERS: RowState.SENT_AGAIN,
+    Outcome.REJECTED: RowState.BAD,
+    Outcome.REJECTED_WITH_OTHERS: RowState.SENT_IN_HALVES,
+    Outcome.REJECTED_FOR_OTHERS: RowState.SENT_AGAIN,
     Outcome.ELSE: RowState.FAILED,
 }
 
@@ -84,8 +84,8 @@ def outcome_of(error: Exception, *, names_partition: bool, is_shared: bool) -> O
     if not isinstance(error, BrokerError) or error.code not in _FAULT_CODES:
         return Outcome.ELSE
     if error.retriable:
-        return Outcome.REFUSED_FOR_OTHERS
-    return Outcome.REFUSED_WITH_OTHERS if is_shared else Outcome.REFUSED
+        return Outcome.REJECTED_FOR_OTHERS
+    return Outcome.REJECTED_WITH_OTHERS if is_shared else Outcome.REJECTED
 
 
 def fault_of(error: Exception) -> RowFault:
@@ -100,5 +100,5 @@ def fault_of(error: Exception) -> RowFault:
     if isinstance(error, UnknownPartition):
         return RowFault.UNKNOWN_PARTITION
     if isinstance(error, BrokerError):
-        return RowFault.TOO_LARGE if error.code in _TOO_LARGE_CODES else RowFault.REFUSED
-    return RowFault.TOO_LARGE if isinstance(error, RecordTooLarge) else RowFault.REFUSED
+        return RowFault.TOO_LARGE if error.code in _TOO_LARGE_CODES else RowFault.REJECTED
+    return RowFault.TOO_LARGE if isinstance(error, RecordTooLarge) else RowFault.REJECTED

@@ -64,7 +64,7 @@ class KprodFormat(DataSource):
         return "kprod"
 
     def schema(self) -> NoReturn:
-        """Refuse to read.
+        """Raise, since this format only writes.
 
         Raises:
             ConfigError: Always.

@@ -44,7 +44,7 @@ def test_a_wall_clock_that_was_set_begins_a_whole_millisecond() -> None:
 
 @pytest.mark.parametrize("step", [ManualClock.advance, ManualClock.advance_ns])
 def test_time_never_goes_back(step: object) -> None:
-    """A negative step is refused, and moves nothing."""
+    """A negative step is rejected, and moves nothing."""
     clock = ManualClock(now_ms=5)
 
     with pytest.raises(ValueError, match="never goes back"):

@@ -116,7 +116,9 @@ def test_one_task_does_not_keep_the_loop(run: Run[None], cluster: EmbeddedCluste
     run(deliver())
 
 
-def test_bad_input_is_refused_and_nothing_is_sent(run: Run[None], cluster: EmbeddedCluster) -> None:
+def test_bad_input_is_rejected_and_nothing_is_sent(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
     """The awaited `send` raises the same errors as the synchronous one."""
 
     def fail(value: object) -> bytes:
@@ -214,7 +216,7 @@ def test_a_failed_record_raises_when_it_is_awaited(
 
 
 def test_flush_cuts_linger_and_close_ends(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """The loop stays free while both wait; afterwards sends are refused."""
+    """The loop stays free while both wait; afterwards sends are rejected."""
 
     async def deliver() -> None:
         producer = _producer(cluster, linger_ms=60_000, delivery_timeout_ms=120_000)

@@ -131,8 +131,8 @@ def test_a_closed_loop_is_not_told() -> None:
     assert not made.future.done()
 
 
-def test_a_callback_that_its_loop_refuses_costs_no_other_its_call() -> None:
-    """In debug mode a loop refuses coroutine functions, and only once the record is settled."""
+def test_a_callback_that_its_loop_rejects_costs_no_other_its_call() -> None:
+    """In debug mode a loop rejects coroutine functions, and only once the record is settled."""
     bench = Bench(linger_ms=0)
     bench.lead(0, 1)
     rejected: list[Any] = []

@@ -128,7 +128,7 @@ def test_stale_modules_are_not_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_directory_must_be_up_to_date(tmp_path: Path) -> None:
-    """A tree that would run old code is refused, with the module and the way out."""
+    """A tree that would run old code is rejected, with the module and the way out."""
     tree = _built(_tree(tmp_path / "tree"))
     assert source_tree(str(tree)) == tree
     os.utime(tree / "kprod/cow.py", (BUILT_S + 1, BUILT_S + 1))

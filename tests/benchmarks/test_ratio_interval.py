@@ -31,7 +31,7 @@ def test_fewer_than_six_samples_give_no_interval(count: int) -> None:
 
 
 def test_an_interval_of_another_confidence_is_narrower_or_wider() -> None:
-    """Half the confidence takes fewer samples in; more than all samples give is refused."""
+    """Half the confidence takes fewer samples in; more than all samples give is rejected."""
     samples = [float(number) for number in range(10)]
     half, more = median_interval(samples, 0.5), median_interval(samples, 0.999)
     assert half is not None

@@ -62,7 +62,7 @@ class MemoryListener:
         return self.waiting.popleft() if self.waiting else None
 
     def pause(self) -> None:
-        """Refuse."""
+        """Accept no connections."""
         self.is_listening = False
         self.waiting.clear()
 

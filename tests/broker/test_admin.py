@@ -50,7 +50,7 @@ def test_topics_are_made_grown_described_and_deleted(cluster: EmbeddedCluster) -
         ("ok", 1, 1, {"retention.bites": "1"}),
     ],
 )
-def test_impossible_topics_are_refused(
+def test_impossible_topics_are_rejected(
     cluster: EmbeddedCluster, name: str, partitions: int, replicas: int, settings: dict[str, str]
 ) -> None:
     """Illegal name, no partitions, more replicas than brokers, settings that make no sense."""

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kprod.broker import EmbeddedCluster, EmbeddedConfig, Refused
+from kprod.broker import EmbeddedCluster, EmbeddedConfig, Rejected
 from kprod.errors import ClosedError, ConfigError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -51,7 +51,7 @@ def test_calls_from_many_threads_reach_the_one() -> None:
             thread.join(20)
 
         assert all(set(cluster.records(name)) == {0, 1} for name in names)
-        with pytest.raises(Refused, match="TOPIC_ALREADY_EXISTS"):
+        with pytest.raises(Rejected, match="TOPIC_ALREADY_EXISTS"):
             cluster.create_topic("topic-0")
 
 
@@ -66,8 +66,8 @@ def test_a_closed_cluster_says_so() -> None:
         cluster.start()
 
 
-def test_a_stopped_broker_refuses_and_keeps_its_port() -> None:
-    """Connections end, new ones are refused, and it comes back at the same address."""
+def test_a_stopped_broker_rejects_and_keeps_its_port() -> None:
+    """Connections end, new connections are refused, and it comes back at the same address."""
     with EmbeddedCluster(brokers=2) as cluster:
         address = cluster.bootstrap_servers
         with connected(cluster, 1) as client:
@@ -146,7 +146,7 @@ def test_a_forgotten_topic_is_unknown_to_metadata_only() -> None:
 def test_it_binds_loopback_only() -> None:
     """Any other address needs `unsafe`."""
     with pytest.raises(ConfigError, match="unsafe"):
-        EmbeddedConfig(host="0.0.0.0")  # noqa: S104 - refused, which is the point
+        EmbeddedConfig(host="0.0.0.0")  # noqa: S104 - rejected, which is the point
 
     assert EmbeddedConfig(host="0.0.0.0", unsafe=True).unsafe  # noqa: S104 - nothing is bound
 

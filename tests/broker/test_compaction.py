@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kprod.broker import EmbeddedConfig
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.model import Record
 from kprod.protocol.api import ApiKey
@@ -215,7 +215,7 @@ def test_a_record_without_a_key_is_rejected(changelog: Changelog) -> None:
 def test_a_topic_that_is_not_compacted_says_so(changelog: Changelog) -> None:
     """Rather than that nothing happens."""
     changelog.cluster.create_topic("events", 1)
-    with pytest.raises(Refused, match=r"cleanup.policy='delete'"):
+    with pytest.raises(Rejected, match=r"cleanup.policy='delete'"):
         changelog.cluster.compact("events")
 
 

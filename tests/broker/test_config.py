@@ -34,7 +34,7 @@ def test_settings_by_name_come_before_the_table() -> None:
         ({"message_timestamp_type": "now"}, "message_timestamp_type='now' is not one of"),
     ],
 )
-def test_a_wrong_setting_is_refused(settings: dict[str, Any], text: str) -> None:
+def test_a_wrong_setting_is_rejected(settings: dict[str, Any], text: str) -> None:
     """The error has the name, the value, and the intended or allowed values."""
     with pytest.raises(ConfigError, match=text):
         EmbeddedCluster(1, **settings)

@@ -68,7 +68,7 @@ def test_a_handled_failure_does_not_hide_an_error() -> None:
 
 
 def test_an_error_of_the_whole_answer_is_not_hidden() -> None:
-    """An empty transactional id is refused with its own error, a sound request with the fault's."""
+    """An empty transactional id has its own error, a sound request the fault's."""
     world = World()
     world.cluster.faults.fail_next(ApiKey.INIT_PRODUCER_ID, 77, handled=True, times=2)
     client = world.client()

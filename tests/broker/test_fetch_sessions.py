@@ -118,7 +118,7 @@ def test_errors_are_told_every_time_and_their_end_once(world: World) -> None:
 
 
 def test_wrong_epochs_and_ids(world: World) -> None:
-    """Refused with id 0; the session itself is as it was."""
+    """Rejected with id 0; the session itself is as it was."""
     reader = Reader(world)
     reader.fetch({0: 0})
     right_id, right_epoch = reader.session_id, reader.epoch

@@ -309,7 +309,7 @@ def test_unread_answers_give_way_to_those_that_are_read() -> None:
     assert [client.stream.closed for client in clients] == [True, False]
 
 
-def test_a_bound_that_no_request_fits_into_is_refused() -> None:
+def test_a_bound_that_no_request_fits_into_is_rejected() -> None:
     """The largest request must be below the total of all."""
     with pytest.raises(ConfigError, match="queued_max_request_bytes"):
         EmbeddedConfig(queued_max_request_bytes=1_024)

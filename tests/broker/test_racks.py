@@ -125,7 +125,7 @@ def test_metadata_tells_the_racks() -> None:
         ([1, 2, 3], "sequence"),
     ],
 )
-def test_wrong_racks_are_refused(racks: Any, text: str) -> None:
+def test_wrong_racks_are_rejected(racks: Any, text: str) -> None:
     """Before anything is bound."""
     with pytest.raises(ConfigError, match=text):
         EmbeddedCluster(brokers=3, racks=racks)

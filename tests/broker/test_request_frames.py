@@ -38,7 +38,7 @@ def test_slicing_does_not_matter(frames: list[bytes], slices: list[int]) -> None
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 1_001, 2**31 - 1])
 def test_a_bad_size_is_an_error(size: int) -> None:
-    """Zero, negative and above the cap are refused as soon as they are read."""
+    """Zero, negative and above the cap are rejected as soon as they are read."""
     reader = FrameReader(1_000, memoryview(bytearray(SCRATCH_BYTES)))
 
     with pytest.raises(RemoteProtocolError, match="frame"):

@@ -238,7 +238,7 @@ def new_producer_id(world: World) -> int:
     return producer_id
 
 
-def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     """By a cluster of this process; after its end it is free."""
     first = World(data_dir=tmp_path)
     with pytest.raises(DirectoryRejected, match="locked by another cluster"):
@@ -248,7 +248,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     World(data_dir=tmp_path).cluster.close()
 
 
-def test_what_does_not_fit_the_directory_is_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_the_directory_is_rejected(tmp_path: Path) -> None:
     """Another number of partitions, or fewer brokers than replicas; nothing is changed by it."""
     World(data_dir=tmp_path, topics={"orders": 2}).cluster.close()
     with pytest.raises(ConfigError, match="3 partitions, and has 2 on disk"):
@@ -262,7 +262,7 @@ def test_what_does_not_fit_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    """Names that could be a partition's, and no word of a cluster: refused by name."""
+    """Names that could be a partition's, and no word of a cluster: rejected by name."""
     (tmp_path / "holidays-2024").mkdir()
     (tmp_path / "holidays-2024" / "beach.jpg").write_bytes(b"sand")
 

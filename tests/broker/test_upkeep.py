@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kprod.broker import EmbeddedConfig, Refused
+from kprod.broker import EmbeddedConfig, Rejected
 from kprod.broker.upkeep import INITIAL_DELAY_MS, PRODUCER_EXPIRY_INTERVAL_MS
 from kprod.protocol.error_table import ErrorCode
 from tests.broker.world import World, batch
@@ -105,7 +105,7 @@ def test_retention_can_be_applied_now() -> None:
     world.cluster.apply_retention("small")
 
     assert world.cluster.records("small") == {0: [], 1: []}
-    with pytest.raises(Refused, match="nowhere"):
+    with pytest.raises(Rejected, match="nowhere"):
         world.cluster.apply_retention("nowhere")
 
 

@@ -68,7 +68,7 @@ def test_without_a_cluster_the_ways_to_name_one_are_told() -> None:
         assert way in result.stderr
 
 
-def test_a_setting_without_a_value_is_refused() -> None:
+def test_a_setting_without_a_value_is_rejected() -> None:
     """As NAME=VALUE."""
     result = running.run("topics", "list", "-b", "a:1", "-X", "linger.ms")
     assert (result.exit_code, "'linger.ms' is not NAME=VALUE" in result.stderr) == (2, True)

@@ -61,7 +61,7 @@ def test_a_record_that_is_lost_is_found_out(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_topic_that_exists_is_not_made_again(cluster: EmbeddedCluster) -> None:
-    """The cluster's refusal is passed on, with the topic's name."""
+    """The cluster's rejection is passed on, with the topic's name."""
     create_topic(cluster.bootstrap_servers, "taken", 2)
     with pytest.raises(BrokerError, match="taken"):
         create_topic(cluster.bootstrap_servers, "taken", 2)

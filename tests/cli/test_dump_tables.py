@@ -91,7 +91,7 @@ def test_zeros_behind_the_entries_are_kafkas(partition: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, before)
 
 
-def test_a_directory_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_another_kind_is_rejected(tmp_path: Path) -> None:
     """The broker's own directory has partitions, and no segments."""
     result = run(str(tmp_path))
 

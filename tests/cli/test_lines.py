@@ -27,7 +27,7 @@ def test_cutting_does_not_depend_on_the_pieces(
     assert list(split_lines(lambda _: stream.read(piece_bytes), delimiter)) == expected
 
 
-def test_endless_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_lines_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Input without a delimiter does not fill the memory."""
     monkeypatch.setattr(subject, "LINE_BYTES_MAX", 1_000)
     with pytest.raises(RecordTooLarge, match="more than 1000 bytes"):

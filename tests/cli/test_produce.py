@@ -60,7 +60,7 @@ class KeepingProducer:
         timestamp_ms: int | None = None,
         on_delivery: Any = None,
     ) -> object:
-        """Keep the record, or refuse it."""
+        """Keep the record, or reject it."""
         if (value or b"") in self._rejections:
             raise self._rejections[value or b""]
         self.sent.append(Sent(topic, key, value, headers or [], partition, timestamp_ms))

@@ -36,11 +36,11 @@ def test_a_wrong_password_in_a_file_is_not_shown(tmp_path: Path) -> None:
         path = write(tmp_path / "c.properties", cluster, {"sasl_plain_password": "canary-2"})
         result = running.run("produce", "--config", path, "-t", "orders", stdin=b"a\n")
     assert result.exit_code == 1
-    assert "refused user 'alice'" in result.output
+    assert "rejected user 'alice'" in result.output
     assert "canary" not in result.output
 
 
-def test_a_file_without_brokers_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_brokers_is_rejected(tmp_path: Path) -> None:
     """The text has both ways to name them."""
     path = tmp_path / "c.properties"
     path.write_text("linger.ms=5\n", "utf-8")

@@ -56,7 +56,7 @@ def test_one_file_serves_every_command(
 def test_every_command_reads_the_environment(
     command: str, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Brokers and other settings; a variable that is nearly one is refused."""
+    """Brokers and other settings; a variable that is nearly one is rejected."""
     monkeypatch.setenv("KPROD_BOOTSTRAP_SERVERS", cluster.bootstrap_servers)
     monkeypatch.setenv("KPROD_CLIENT_ID", "by-environment")
     done = running.run(*COMMANDS[command], stdin=b"")
@@ -85,4 +85,4 @@ def test_the_reason_is_told_at_once_when_no_broker_answers(command: str) -> None
     done = running.run(*COMMANDS[command], "-b", "127.0.0.1:1", stdin=b"")
     assert done.exit_code == 1
     assert "127.0.0.1:1" in done.stderr
-    assert "refused" in done.stderr
+    assert "Connection refused" in done.stderr

@@ -81,9 +81,9 @@ def test_a_topic_without_leader_says_so(cluster: EmbeddedCluster) -> None:
 
 def test_what_exists_is_an_error_unless_that_is_meant(cluster: EmbeddedCluster) -> None:
     """The cluster's words, and `--if-missing` for scripts."""
-    refused = topics(cluster, "create", "orders")
-    assert refused.exit_code == 1
-    assert "TOPIC_ALREADY_EXISTS" in refused.stderr
+    rejected = topics(cluster, "create", "orders")
+    assert rejected.exit_code == 1
+    assert "TOPIC_ALREADY_EXISTS" in rejected.stderr
     passed = topics(cluster, "create", "orders", "--if-missing")
     assert (passed.exit_code, passed.stderr) == (0, "topic orders is there already\n")
     wrong = topics(cluster, "create", "x y", "--if-missing")

@@ -50,16 +50,16 @@ def test_a_topic_s_life(kafka: KafkaNodes) -> None:
     assert "cli-life" not in topics(kafka, "list").stdout.splitlines()
 
 
-def test_what_kafka_refuses_is_told_in_its_words(kafka: KafkaNodes) -> None:
+def test_what_kafka_rejects_is_told_in_its_words(kafka: KafkaNodes) -> None:
     """A wrong setting changes nothing, also not the setting beside it."""
-    topics(kafka, "create", "cli-refused", "--set", "retention.ms=1000")
-    wrong = topics(kafka, "alter", "cli-refused", "--set", "retention.ms=x", "--set", "flush.ms=1")
+    topics(kafka, "create", "cli-rejected", "--set", "retention.ms=1000")
+    wrong = topics(kafka, "alter", "cli-rejected", "--set", "retention.ms=x", "--set", "flush.ms=1")
     assert wrong.exit_code == 1
-    assert "INVALID_CONFIG (code 40): topic cli-refused: Invalid value x" in wrong.stderr
-    assert described(kafka, "cli-refused")["settings"] == {
+    assert "INVALID_CONFIG (code 40): topic cli-rejected: Invalid value x" in wrong.stderr
+    assert described(kafka, "cli-rejected")["settings"] == {
         "retention.ms": {"value": "1000", "from": "topic"}
     }
-    fewer = topics(kafka, "alter", "cli-refused", "-p", "1")
+    fewer = topics(kafka, "alter", "cli-rejected", "-p", "1")
     assert (fewer.exit_code, "INVALID_PARTITIONS" in fewer.stderr) == (1, True)
     many = topics(kafka, "create", "cli-many", "-r", "5")
     assert (many.exit_code, "INVALID_REPLICATION_FACTOR" in many.stderr) == (1, True)

@@ -460,7 +460,7 @@ def test_closing_wakes_a_waiting_thread() -> None:
     assert len(errors) == 1
 
 
-def test_refused_credentials_end_waits_until_an_answer() -> None:
+def test_rejected_credentials_end_waits_until_an_answer() -> None:
     """Time cannot mend them; a response shows that something did."""
     metadata = make()
     metadata.fail_waiters(AuthenticationFailed("bad password"))

@@ -188,7 +188,7 @@ def test_no_brokers_is_a_failure() -> None:
 
 
 def test_an_error_for_the_whole_is_raised() -> None:
-    """Version 13 can refuse the question as such."""
+    """Version 13 can reject the question as such."""
     with pytest.raises(BrokerError) as raised:
         read_response(metadata_response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
 
@@ -204,7 +204,7 @@ def test_an_error_for_the_whole_is_raised() -> None:
         {"node_id": 1, "host": "a", "port": 65_536},
     ],
 )
-def test_an_impossible_broker_is_refused(broker: dict[str, Any]) -> None:
+def test_an_impossible_broker_is_rejected(broker: dict[str, Any]) -> None:
     """Ids of bootstrap addresses, empty hosts and impossible ports are not taken over."""
     with pytest.raises(RemoteProtocolError, match="names broker"):
         read_response(metadata_response(brokers=[broker]))

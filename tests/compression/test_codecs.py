@@ -100,7 +100,7 @@ def test_every_level_reads_back(codec: Codec) -> None:
     ],
 )
 def test_level_out_of_range(codec: Codec, level: int) -> None:
-    """A level the codec lacks is refused, by name and number."""
+    """A level the codec lacks is rejected, by name and number."""
     with pytest.raises(ConfigError, match=f"{codec.name.lower()}.*{level}"):
         compressor(codec, level)
 
@@ -188,7 +188,7 @@ def test_bombs_stop_at_64_mib(codec: Codec) -> None:
 
 
 def test_ratio_counts_past_4_mib() -> None:
-    """Zstd reaches 10,000 : 1; such a block is read up to 4 MiB and refused beyond."""
+    """Zstd reaches 10,000 : 1; such a block is read up to 4 MiB and rejected beyond."""
     assert len(decompress(Codec.ZSTD, compress(Codec.ZSTD, bytes(4 << 20)))) == 4 << 20
     packed = compress(Codec.ZSTD, bytes(16 << 20))
     assert 1_000 * len(packed) < (16 << 20)

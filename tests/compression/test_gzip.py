@@ -37,7 +37,7 @@ def test_member_with_optional_fields() -> None:
 
 
 def test_too_many_members() -> None:
-    """A block of endless empty members is refused rather than followed."""
+    """A block of endless empty members is rejected rather than followed."""
     with pytest.raises(CorruptRecord, match="128 members"):
         gzip.decompress(gzip.compress(b"", 1) * 129, LIMIT_BYTES)
 

@@ -23,7 +23,7 @@ def test_allowed_bytes(input_bytes: int, limit_bytes: int, allowed_bytes: int) -
 
 
 def test_pieces_are_joined_in_order() -> None:
-    """Pieces add up to the bound and no further; a refused piece is not kept."""
+    """Pieces add up to the bound and no further; a rejected piece is not kept."""
     output = BoundedOutput("gzip", 10, 6)
     output.add(b"abc")
     output.add(b"")

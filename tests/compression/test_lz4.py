@@ -1,4 +1,4 @@
-"""lz4: Kafka's exact frame header, the mistake of format V0, what readers refuse."""
+"""lz4: Kafka's exact frame header, the mistake of format V0, what readers reject."""
 
 import struct
 
@@ -105,7 +105,7 @@ def test_content_size_that_lies(declared_bytes: int) -> None:
         (0x60, 0x30, "unknown block size"),
     ],
 )
-def test_refused_headers(flags: int, block_descriptor: int, reason: str) -> None:
+def test_rejected_headers(flags: int, block_descriptor: int, reason: str) -> None:
     """Blocks that Kafka's readers reject are rejected, with and without a checksum."""
     frame = _with_header(lz4.compress(b"payload", 9), flags, block_descriptor)
     for check_header in (True, False):

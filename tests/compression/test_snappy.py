@@ -72,7 +72,7 @@ def test_block_length_that_lies(length: int) -> None:
     "declared", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff\xff\x01", b""]
 )
 def test_declared_length_that_lies(declared: bytes) -> None:
-    """A block that could never grow to what it declares is refused before the library sees it."""
+    """A block that could never grow to what it declares is rejected before the library sees it."""
     with pytest.raises(CorruptRecord, match="declare"):
         snappy.decompress(declared, LIMIT_BYTES)
     with pytest.raises(CorruptRecord, match="declare"):

@@ -46,7 +46,7 @@ def test_window_of_level_22() -> None:
     assert zstd.decompress(frame, LIMIT_BYTES) == b"w" * 1_000
 
 
-def test_larger_window_is_refused() -> None:
+def test_larger_window_is_rejected() -> None:
     """A window past 128 MiB is corrupt, before it is allocated."""
     # Magic number, no flags, window descriptor of 2^28, one empty raw block that is the last.
     frame = b"\x28\xb5\x2f\xfd\x00" + bytes((18 << 3,)) + b"\x01\x00\x00"
@@ -61,7 +61,7 @@ def test_several_frames() -> None:
 
 
 def test_too_many_frames() -> None:
-    """A block of endless empty frames is refused rather than followed."""
+    """A block of endless empty frames is rejected rather than followed."""
     with pytest.raises(CorruptRecord, match="1024 frames"):
         zstd.decompress(zstd.compress(b"", 3) * 1_025, LIMIT_BYTES)
 
@@ -108,7 +108,7 @@ def test_checksum_is_checked() -> None:
         zstd.decompress(frame, LIMIT_BYTES)
 
 
-def test_dictionary_is_refused() -> None:
+def test_dictionary_is_rejected() -> None:
     """A frame that needs a dictionary cannot be read."""
     samples: list[bytes | bytearray | memoryview] = [
         f"sample {number} of many {number * 7}".encode() for number in range(2_000)

@@ -56,7 +56,7 @@ def test_accepted_forms(written: object, expected: list[tuple[str, int]]) -> Non
         ([b"a:1"], "is not a text"),
     ],
 )
-def test_refused_forms(written: object, says: str) -> None:
+def test_rejected_forms(written: object, says: str) -> None:
     """Each wrong form is told apart, and the text is short and printable."""
     with pytest.raises(ValueError, match=says) as caught:
         parse_addresses(written)
@@ -65,7 +65,7 @@ def test_refused_forms(written: object, says: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_accepted_or_refused_with_a_value_error(text: str) -> None:
+def test_any_text_is_accepted_or_rejected_with_a_value_error(text: str) -> None:
     """Nothing but a `ValueError` comes of a text, and an accepted one reads the same again."""
     try:
         addresses = parse_addresses(text)

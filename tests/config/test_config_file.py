@@ -50,7 +50,7 @@ def test_properties(text: str, expected: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uxyzw", "ok=1\na=secret\\u"])
-def test_a_malformed_escape_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_malformed_escape_is_rejected(text: str, tmp_path: Path) -> None:
     """With its line and without the value."""
     path = tmp_path / "client.properties"
     path.write_text(text, "utf-8")
@@ -75,7 +75,7 @@ def test_toml(tmp_path: Path) -> None:
     }
 
 
-def test_malformed_toml_is_refused(tmp_path: Path) -> None:
+def test_malformed_toml_is_rejected(tmp_path: Path) -> None:
     """With its place and without the value."""
     path = tmp_path / "client.toml"
     path.write_text('a = 1\npassword = canary-1"\n', "utf-8")

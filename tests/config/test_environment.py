@@ -33,7 +33,7 @@ def test_variables_are_settings() -> None:
         ("KPROD_SASL_PLAIN_PASWORD", "KPROD_SASL_PLAIN_PASSWORD"),
     ],
 )
-def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, meant: str) -> None:
+def test_a_variable_that_is_nearly_a_setting_is_rejected(variable: str, meant: str) -> None:
     """It was meant as one; its value, which may be a password, is not shown."""
     with pytest.raises(ConfigError, match=f"{variable}, which is no setting; .* {meant}") as told:
         settings_of_environment({variable: "canary"})
@@ -65,7 +65,7 @@ OF_CONSUMER = {
 def test_settings_of_other_clients_are_left_out(
     table: type[ClientConfig], own: dict[str, object]
 ) -> None:
-    """One file serves all; what nothing knows stays, and is refused where settings are checked."""
+    """One file serves all; what nothing knows stays, and is rejected where settings are checked."""
     kept = settings_for(table, SHARED | OF_PRODUCER | OF_CONSUMER)
     assert kept == SHARED | own
 

@@ -41,7 +41,7 @@ def test_no_name_of_kprods_own_has_advice() -> None:
 
 @pytest.mark.parametrize("foreign", sorted(renamed()))
 @pytest.mark.parametrize("separator", [".", "_"])
-def test_another_name_is_refused_and_kprods_is_given(foreign: str, separator: str) -> None:
+def test_another_name_is_rejected_and_kprods_is_given(foreign: str, separator: str) -> None:
     """In either spelling: a setting that does nothing would be worse than an error."""
     written = foreign.replace("_", separator)
     with pytest.raises(ConfigError, match=f"kprod's name is {renamed()[foreign]}$"):

@@ -66,7 +66,7 @@ def test_two_spellings_with_one_value_are_accepted() -> None:
     assert parse(linger_ms=3, **{"linger.ms": "3"}).linger_ms == 3
 
 
-def test_two_spellings_with_different_values_are_refused() -> None:
+def test_two_spellings_with_different_values_are_rejected() -> None:
     """If two contradict each other, the error names both."""
     text = rejection({"linger_ms": 3, "linger.ms": 4})
     assert "linger_ms and linger.ms" in text
@@ -120,7 +120,7 @@ def test_acks_by_word_and_number(written: object, expected: Acks) -> None:
 
 
 @pytest.mark.parametrize("written", [2, "some", None, True, 1.0])
-def test_acks_of_another_kind_are_refused(written: object) -> None:
+def test_acks_of_another_kind_are_rejected(written: object) -> None:
     """There are three values and no more."""
     assert "must be 'all' (or -1), 1 or 0" in rejection({"acks": written})
 
@@ -134,13 +134,13 @@ def test_codec_by_name(written: object, expected: Codec) -> None:
     assert parse(compression_type=written).compression_type is expected
 
 
-def test_unknown_codec_is_refused() -> None:
+def test_unknown_codec_is_rejected() -> None:
     """The error lists the codecs there are."""
     assert "none, gzip, snappy, lz4, zstd" in rejection({"compression_type": "brotli"})
 
 
 @pytest.mark.parametrize("level", [0, 10, -2])
-def test_gzip_level_out_of_range_is_refused(level: int) -> None:
+def test_gzip_level_out_of_range_is_rejected(level: int) -> None:
     """Zlib has levels 1 to 9 and −1."""
     assert "from 1 to 9" in rejection({"compression_gzip_level": level})
 
@@ -157,7 +157,7 @@ def test_level_of_the_chosen_codec() -> None:
 
 @pytest.mark.parametrize("name", ["value_serializer", "key_serializer", "partitioner"])
 def test_nothing_is_imported_by_name(name: str) -> None:
-    """A text that looks like a path to a function is refused, never looked up."""
+    """A text that looks like a path to a function is rejected, never looked up."""
     assert "imports nothing by name" in rejection({name: "os.system"})
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_looked_up_in_files_or_the_environment(text: str) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["a\nb", "a\x1b[0m", "a\u2028b", "x" * 256, "é" * 128, 5])
-def test_client_id_that_could_forge_a_log_line_is_refused(client_id: object) -> None:
+def test_client_id_that_could_forge_a_log_line_is_rejected(client_id: object) -> None:
     """Brokers write the client id to their logs; the error shows it escaped and short."""
     text = rejection({"client_id": client_id})
     assert text.startswith("client_id must be ")

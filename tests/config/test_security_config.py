@@ -65,8 +65,8 @@ def parsed(settings: dict[str, Any]) -> SecurityConfig:
     return ProducerConfig.parse({"bootstrap_servers": "a:1", **settings}).security
 
 
-def refusal(settings: dict[str, Any]) -> str:
-    """Why they are refused."""
+def rejection(settings: dict[str, Any]) -> str:
+    """Why they are rejected."""
     with pytest.raises(ConfigError) as caught:
         parsed(settings)
     return str(caught.value)
@@ -228,9 +228,9 @@ def test_the_name_check_in_each_words(written: object, meant: object) -> None:
         ({"sasl_oauth_token_provider": 1}, "must be an object with a method token, or a function"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], text: str) -> None:
+def test_what_cannot_be_meant_is_rejected(settings: dict[str, Any], text: str) -> None:
     """Each text says what to change."""
-    found = refusal(settings)
+    found = rejection(settings)
     assert text in found
     assert "canary" not in found
 
@@ -240,7 +240,7 @@ def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], text: str) ->
 )
 def test_secrets_are_in_no_error(name: str) -> None:
     """Neither of one that is taken nor of one that is not."""
-    assert "canary" not in refusal({name: "canary"})
+    assert "canary" not in rejection({name: "canary"})
 
 
 def test_secrets_are_in_no_repr() -> None:

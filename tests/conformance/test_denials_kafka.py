@@ -222,4 +222,4 @@ OTHERS = {
     ApiKey.OFFSET_FETCH,
     ApiKey.SYNC_GROUP,
 }
-"""Their handlers ask for rights; nobody has compared the refusals with Apache Kafka's yet."""
+"""Their handlers ask for rights; nobody has compared the rejections with Apache Kafka's yet."""

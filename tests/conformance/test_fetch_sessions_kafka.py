@@ -119,7 +119,7 @@ def test_errors_are_told_every_time(sides: Sides, version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_wrong_epochs_ids_and_versions(sides: Sides, version: int) -> None:
-    """All are refused with id 0, and the session is as it was."""
+    """All are rejected with id 0, and the session is as it was."""
 
     def script(_side: Side, _target: Target, reader: Reader) -> Any:
         yield reader.fetch({0: 0})

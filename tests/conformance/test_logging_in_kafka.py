@@ -40,7 +40,7 @@ def test_a_token(kafka_secured: SecuredKafka, listener: str) -> None:
         assert producer.send(TOPIC, b"one").result(60).offset >= 0
 
 
-def test_a_refused_token(kafka_secured: SecuredKafka) -> None:
+def test_a_rejected_token(kafka_secured: SecuredKafka) -> None:
     """The error says of whom it is, and what the broker said; it comes after a second one."""
     given: list[str] = []
 
@@ -61,7 +61,7 @@ def test_a_refused_token(kafka_secured: SecuredKafka) -> None:
 
 
 def test_a_delegation_token(kafka_secured: SecuredKafka) -> None:
-    """Its id and its HMAC, by SCRAM; refused where it is taken for a password."""
+    """Its id and its HMAC, by SCRAM; rejected where it is taken for a password."""
     with Wire(kafka_secured.secured_address("SASL_PLAINTEXT")) as wire:
         log_in(wire, f"\0alice\0{USERS['alice']}".encode())
         made = wire.ask(

@@ -288,15 +288,15 @@ def test_a_request_in_the_middle_of_a_login(short_sides: Sides, is_again: bool) 
 
 
 def test_logging_in_again_too_soon(short_sides: Sides) -> None:
-    """The first time may be at once; the next within a second is refused, and nothing changes."""
+    """The first time may be at once; the next within a second is rejected, and nothing changes."""
 
     def case(wire: Wire) -> object:
         log_in(wire)
         second = log_in(wire)["error_code"]
         answer = begin(wire)
         late = authenticate(wire, RIGHT)
-        refused = (answer["error_code"], list(answer["mechanisms"]), late["error_code"])
-        return second, refused, late["error_message"], is_served(wire)
+        rejected = (answer["error_code"], list(answer["mechanisms"]), late["error_code"])
+        return second, rejected, late["error_message"], is_served(wire)
 
     text = "SaslAuthenticate request received after successful authentication"
     code = ErrorCode.ILLEGAL_SASL_STATE
@@ -305,7 +305,7 @@ def test_logging_in_again_too_soon(short_sides: Sides) -> None:
 
 @pytest.mark.slow
 def test_logging_in_again_where_sessions_do_not_end(login_sides: Sides) -> None:
-    """Refused, however late; the session continues."""
+    """Rejected, however late; the session continues."""
 
     def case(wire: Wire) -> object:
         log_in(wire)
@@ -358,7 +358,7 @@ def test_a_session_that_nobody_told(short_sides: Sides) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("message", [OTHER_USER, WRONG])
 def test_logging_in_again_as_somebody_else(short_sides: Sides, message: bytes) -> None:
-    """Or with a wrong password: refused, and the connection ends."""
+    """Or with a wrong password: rejected, and the connection ends."""
 
     def case(wire: Wire) -> object:
         log_in(wire)

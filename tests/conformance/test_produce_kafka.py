@@ -91,13 +91,13 @@ TAKEN = {
 
 
 @pytest.fixture(scope="module")
-def refusing(sides: Sides) -> dict[str, Target]:
-    """A topic on each side for batches that are refused.
+def rejecting(sides: Sides) -> dict[str, Target]:
+    """A topic on each side for batches that are rejected.
 
     Returns:
         Its partition, by side.
     """
-    return {side.name: side.create("refusing") for side in sides}
+    return {side.name: side.create("rejecting") for side in sides}
 
 
 @pytest.mark.parametrize("version", range(VERSIONS[0], VERSIONS[1] + 1))
@@ -130,17 +130,17 @@ def test_what_kafka_takes_is_taken(sides: Sides, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_kafka_refuses_is_refused(
-    sides: Sides, refusing: dict[str, Target], name: str
+def test_what_kafka_rejects_is_rejected(
+    sides: Sides, rejecting: dict[str, Target], name: str
 ) -> None:
     """With the same code, and the same records named; nothing gets into the log."""
     records, code = BROKEN[name]
 
     def case(side: Side) -> tuple[Any, bytes]:
-        answer = plain(side.produce(refusing[side.name], records))
+        answer = plain(side.produce(rejecting[side.name], records))
         for error in answer["record_errors"]:
             assert error.pop("batch_index_error_message")
-        return answer, side.log(refusing[side.name])
+        return answer, side.log(rejecting[side.name])
 
     answer, log = sides.agreed(case)
 
@@ -151,7 +151,7 @@ def test_what_kafka_refuses_is_refused(
 
 @pytest.mark.parametrize("acks", [1, -1, 2, -2])
 def test_acks_other_than_none(sides: Sides, acks: int) -> None:
-    """The leader's or all replicas' is answered alike; others are refused."""
+    """The leader's or all replicas' is answered alike; others are rejected."""
     answer = sides.agreed(lambda side: plain(side.produce(side.create("acks"), GOOD, acks=acks)))
 
     known = acks in {1, -1}
@@ -267,7 +267,7 @@ SEQUENCES = {
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences(sides: Sides, name: str) -> None:
-    """A duplicate gets its first place and is not appended; a gap and a stale epoch are refused."""
+    """A duplicate gets its first offset and is not appended; gaps and stale epochs are rejected."""
     steps = SEQUENCES[name]
 
     def case(side: Side) -> tuple[list[Any], list[int]]:

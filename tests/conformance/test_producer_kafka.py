@@ -121,7 +121,7 @@ def await_values(side: Side, topic: str, count: int) -> Sequence[bytes | None]:
     return [record.value for record in records]
 
 
-def test_records_that_the_broker_refuses_by_name(side: Side) -> None:
+def test_records_that_the_broker_rejects_by_name(side: Side) -> None:
     """One is stamped too far ahead: it has that error, its companions another; none is written."""
     topic = side.create("late").topic
     now_ms = SystemClock().timestamp_ms()

@@ -221,7 +221,7 @@ def test_fetch_of_unknown_places(sides: Sides, filled: dict[str, Target], versio
 
 
 def test_fetch_with_a_session_that_is_not_there(sides: Sides, filled: dict[str, Target]) -> None:
-    """To continue with one is refused; to end one is a full fetch."""
+    """To continue with one is rejected; to end one is a full fetch."""
 
     def case(side: Side, session_id: int, epoch: int) -> tuple[int, int]:
         answer = side.fetch(filled[side.name], 6, session_id=session_id, session_epoch=epoch)
@@ -245,7 +245,7 @@ def test_fetch_with_a_session_that_is_not_there(sides: Sides, filled: dict[str, 
     ],
 )
 def test_producer_ids(sides: Sides, fields: dict[str, Any], code: int) -> None:
-    """A new one with epoch 0, whatever came before; half an identity is refused."""
+    """A new one with epoch 0, whatever came before; half an identity is rejected."""
     body = {"transactional_id": None, "transaction_timeout_ms": 60_000, **fields}
 
     def case(side: Side) -> tuple[int, int, bool]:
@@ -278,7 +278,7 @@ def test_producer_ids(sides: Sides, fields: dict[str, Any], code: int) -> None:
     ids=str,
 )
 def test_impossible_topics(sides: Sides, fields: dict[str, Any], code: int) -> None:
-    """Names, numbers and settings that Kafka refuses, each with its code."""
+    """Names, numbers and settings that Kafka rejects, each with its code."""
     settings = [{"name": name, "value": value} for name, value in fields.items() if "." in name]
     own = {name: value for name, value in fields.items() if "." not in name}
     entry = {"name": "possible", "num_partitions": 1, "replication_factor": 1, **own}

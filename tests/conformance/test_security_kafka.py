@@ -37,7 +37,7 @@ def deliver(settings: dict[str, Any]) -> int:
         return producer.send(TOPIC, b"one").result(60).offset
 
 
-def refusal(settings: dict[str, Any]) -> KprodError:
+def rejection(settings: dict[str, Any]) -> KprodError:
     """The error of a record that cannot be sent."""
     with Producer(settings, max_block_ms=5_000) as producer:
         with pytest.raises((TlsFailed, AuthenticationFailed, MetadataTimeout)) as caught:
@@ -64,9 +64,9 @@ def test_a_client_certificate(kafka_secured: SecuredKafka, tmp_path: Path) -> No
     settings = settings_for(kafka_secured, "MTLS")
     good = client_pem(tmp_path, kafka_secured.ca)
     assert deliver(settings | {"ssl.keystore.location": str(good)}) >= 0
-    assert "wants a client certificate: set ssl_certfile" in str(refusal(settings))
+    assert "wants a client certificate: set ssl_certfile" in str(rejection(settings))
     bad = client_pem(tmp_path, trustme.CA())
-    error = refusal(settings | {"ssl.keystore.location": str(bad)})
+    error = rejection(settings | {"ssl.keystore.location": str(bad)})
     assert "does not accept the client certificate" in str(error)
 
 
@@ -75,8 +75,8 @@ def test_a_client_certificate(kafka_secured: SecuredKafka, tmp_path: Path) -> No
     [("WRONGHOST", "its certificate is not for 'localhost'"), ("EXPIRED", "has expired")],
 )
 def test_a_wrong_certificate(kafka_secured: SecuredKafka, listener: str, text: str) -> None:
-    """Refused within the first attempt."""
-    error = refusal(settings_for(kafka_secured, listener))
+    """Rejected within the first attempt."""
+    error = rejection(settings_for(kafka_secured, listener))
     assert isinstance(error, TlsFailed)
     assert text in str(error)
 
@@ -85,15 +85,15 @@ def test_an_unknown_authority(kafka_secured: SecuredKafka) -> None:
     """The system's do not have it."""
     settings = settings_for(kafka_secured, "SSL")
     del settings["ssl.ca.location"]
-    assert "not issued by a trusted authority (the system's" in str(refusal(settings))
+    assert "not issued by a trusted authority (the system's" in str(rejection(settings))
 
 
 def test_tls_where_there_is_none(kafka_secured: SecuredKafka) -> None:
     """And no TLS where it is wanted."""
     address = {"bootstrap_servers": kafka_secured.bootstrap_servers}
-    error = refusal(address | {"security_protocol": "SSL"})
+    error = rejection(address | {"security_protocol": "SSL"})
     assert "is this a PLAINTEXT or SASL_PLAINTEXT listener?" in str(error)
-    error = refusal({"bootstrap_servers": kafka_secured.secured_address("SSL")})
+    error = rejection({"bootstrap_servers": kafka_secured.secured_address("SSL")})
     assert "set security_protocol=SSL" in str(error)
 
 
@@ -115,12 +115,12 @@ def test_a_name_and_a_password_with_signs(kafka_secured: SecuredKafka, mechanism
 def test_a_wrong_password(kafka_secured: SecuredKafka, mechanism: str) -> None:
     """The broker's text, and the user's name."""
     settings = settings_for(kafka_secured, "SASL_SSL")
-    error = refusal(with_login(settings, mechanism, password="wrong"))  # noqa: S106 - it is
+    error = rejection(with_login(settings, mechanism, password="wrong"))  # noqa: S106 - it is
     assert isinstance(error, AuthenticationFailed)
-    assert f"the broker refused user 'alice' ({mechanism}): Authentication failed" in str(error)
+    assert f"the broker rejected user 'alice' ({mechanism}): Authentication failed" in str(error)
 
 
 def test_a_login_where_none_is_taken(kafka_secured: SecuredKafka) -> None:
     """At a listener with TLS alone."""
     settings = settings_for(kafka_secured, "SSL") | {"security.protocol": "SASL_SSL"}
-    assert "the listener takes no login" in str(refusal(with_login(settings, "PLAIN")))
+    assert "the listener takes no login" in str(rejection(with_login(settings, "PLAIN")))

@@ -170,7 +170,7 @@ def test_seek_takes_effect_before_the_next_record(cluster: EmbeddedCluster) -> N
 
 
 @pytest.mark.parametrize("offset", [-1, 2**63, True, 1.5, "1"])
-def test_an_impossible_offset_is_refused(cluster: EmbeddedCluster, offset: Any) -> None:
+def test_an_impossible_offset_is_rejected(cluster: EmbeddedCluster, offset: Any) -> None:
     """Before anything happens."""
     with consumer_of(cluster) as consumer:
         consumer.assign([T0])
@@ -191,7 +191,7 @@ def test_only_what_is_assigned_can_be_sought(cluster: EmbeddedCluster) -> None:
 @pytest.mark.parametrize(
     "wrong", ["t", T0, ["t"], [("t",)], [("t", "0")], [("t", -1)], [("a b", 0)], [("t", True)]]
 )
-def test_what_is_no_list_of_partitions_is_refused(cluster: EmbeddedCluster, wrong: Any) -> None:
+def test_what_is_no_list_of_partitions_is_rejected(cluster: EmbeddedCluster, wrong: Any) -> None:
     """A topic alone, one partition alone, impossible names and numbers."""
     with consumer_of(cluster) as consumer:
         consumer.assign([T0])
@@ -410,7 +410,7 @@ def test_wakeup_ends_a_poll(cluster: EmbeddedCluster) -> None:
 
 
 def test_close_ends_a_poll(cluster: EmbeddedCluster) -> None:
-    """Another thread's; then every call is refused."""
+    """Another thread's; then every call is rejected."""
     consumer = consumer_of(cluster, "t")
     thread = later(consumer.close)
     with pytest.raises(ClosedError):
@@ -423,7 +423,7 @@ def test_close_ends_a_poll(cluster: EmbeddedCluster) -> None:
     assert "closed" in repr(consumer)
 
 
-def test_a_second_thread_is_refused(cluster: EmbeddedCluster) -> None:
+def test_a_second_thread_is_rejected(cluster: EmbeddedCluster) -> None:
     """While the first one polls; afterwards it may."""
     with consumer_of(cluster, "t") as consumer:
         entered = threading.Event()
@@ -439,22 +439,22 @@ def test_a_second_thread_is_refused(cluster: EmbeddedCluster) -> None:
         thread = threading.Thread(target=poll)
         thread.start()
         entered.wait()
-        refused = _refusal(consumer)
-        assert "one thread at a time" in str(refused)
+        rejected = _rejection(consumer)
+        assert "one thread at a time" in str(rejected)
         consumer.wakeup()
         thread.join()
         assert isinstance(found[0], WakeupError)
         assert consumer.poll(0) == []
 
 
-def _refusal(consumer: Consumer) -> ConcurrentPoll:
+def _rejection(consumer: Consumer) -> ConcurrentPoll:
     until_ms = CLOCK.now_ms() + LIMIT_S * 1_000
     while CLOCK.now_ms() < until_ms:
         try:
             consumer.poll(0)
         except ConcurrentPoll as error:
             return error
-    raise AssertionError("a second thread was never refused")
+    raise AssertionError("a second thread was never rejected")
 
 
 def test_values_may_be_views(cluster: EmbeddedCluster) -> None:

@@ -155,7 +155,7 @@ def test_corrupt_records_come_behind_those_before() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"max_rows": 0}, {"max_bytes": 2**31}, {"max_rows": 1.5}])
-def test_wrong_limits_are_refused(cluster: EmbeddedCluster, wrong: dict[str, Any]) -> None:
+def test_wrong_limits_are_rejected(cluster: EmbeddedCluster, wrong: dict[str, Any]) -> None:
     """Before anything is taken."""
     with consumer_of(cluster, "t") as consumer, pytest.raises((TypeError, ValueError)):
         consumer.poll_arrow(1, **wrong)

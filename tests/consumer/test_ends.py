@@ -167,12 +167,12 @@ def test_ctrl_c_while_reading_loses_no_record(cluster: EmbeddedCluster, way: str
 
 
 def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
-    """By another thread, and by the one that forks: the child's copy refuses as a forked one."""
+    """By another thread, and by the one that forks: the child's copy raises as a forked one."""
     code, out, err = run(
         cluster,
         """
         warnings.simplefilter("ignore", DeprecationWarning)
-        def refusal():
+        def rejection():
             child = os.fork()
             if not child:
                 try:
@@ -191,7 +191,7 @@ def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
                 consumer.poll(0)
             except kprod.errors.ConcurrentPoll:
                 break
-        beside = refusal()
+        beside = rejection()
         consumer.wakeup()
         reader.join()
         consumer.close()
@@ -199,7 +199,7 @@ def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
         within = []
         def deserializer(value):
             if not within:
-                within.append(refusal())
+                within.append(rejection())
             return value
         consumer = kprod.Consumer(
             bootstrap_servers=SERVERS, auto_offset_reset="earliest", value_deserializer=deserializer
@@ -213,7 +213,7 @@ def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_fork(cluster: EmbeddedCluster) -> None:
-    """The child's copy refuses, and has no descriptor of the parent's; the parent reads on."""
+    """The child's copy raises, and has no descriptor of the parent's; the parent reads on."""
     code, out, err = run(
         cluster,
         """

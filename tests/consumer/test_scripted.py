@@ -104,7 +104,7 @@ def test_a_lost_request_is_made_again(api_key: ApiKey, answer: str, after: int) 
 
 
 def test_a_new_leader_is_followed() -> None:
-    """The old one refuses; metadata names the new one."""
+    """The old one rejects; metadata names the new one."""
     cluster = LogCluster(log_of([b"a"], [b"b"]))
 
     def move(moved: LogCluster, _node_id: int, request: PeerRequest) -> None:
@@ -153,7 +153,7 @@ def test_a_corrupt_partition_does_not_keep_another_back() -> None:
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.LIST_OFFSETS, ApiKey.FETCH])
-def test_a_refusal_that_time_cannot_mend(api_key: ApiKey) -> None:
+def test_a_rejection_that_time_cannot_mend(api_key: ApiKey) -> None:
     """Such as a missing right: raised once, and the partition is read when it is granted."""
     cluster = LogCluster(log_of([b"a"]))
     partitions = [{"partition_index": 0, "error_code": 29}]

@@ -157,7 +157,7 @@ class Table:
         """Each buffer with the bytes that the array claims for it."""
         rows = array.length + array.offset
         if not (0 <= array.length <= ROWS_MAX and 0 <= array.offset <= ROWS_MAX):
-            rows = 0  # must be refused before anything is read
+            rows = 0  # must be rejected before anything is read
         form = field.format
         if form == "n":
             return

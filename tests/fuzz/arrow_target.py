@@ -164,7 +164,7 @@ def check(content: bytes) -> str:
         raise FindingError(f"{receipt.record_count} of {table.array.length} rows")
     if sum(sent) + receipt.failed_count != receipt.record_count:
         raise FindingError(
-            f"{sent} sent and {receipt.failed_count} refused of {receipt.record_count}"
+            f"{sent} sent and {receipt.failed_count} rejected of {receipt.record_count}"
         )
     faults = {signature(failure.error) for failure in receipt.failures()}
     return f"{len(table.columns)} columns, {min(sum(sent), 3)} sent, {sorted(faults)}"

@@ -57,7 +57,7 @@ def environment(tree: Path) -> dict[str, str]:
         "PYTHONMALLOC": "malloc",
         "PYTHONDONTWRITEBYTECODE": "1",
         "LD_PRELOAD": _runtime_library(),
-        # The interpreter itself leaks at exit. A refused allocation is no crash.
+        # The interpreter itself leaks at exit. A failed allocation is no crash.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }

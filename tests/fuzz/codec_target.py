@@ -109,13 +109,13 @@ def check(content: bytes) -> str:
     if len(out) > OUTPUT_BYTES_MAX:
         raise FindingError(f"{len(out)} bytes, the bound is {OUTPUT_BYTES_MAX}")
     reference = REFERENCES.get(codec)
-    # In V0 the header's checksum may be wrong, which the library refuses.
+    # In V0 the header's checksum may be wrong, which the library rejects.
     if reference is not None and (codec != Codec.LZ4 or magic):
         try:
             expected = reference(block)
         except Exception as error:
             raise FindingError(
-                f"codec {codec}: accepted what the library refuses: {error!r}"
+                f"codec {codec}: accepted what the library rejects: {error!r}"
             ) from error
         if expected != out:
             raise FindingError(f"codec {codec}: {len(out)} bytes, the library says {len(expected)}")

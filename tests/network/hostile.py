@@ -249,7 +249,7 @@ def _rejection(held: HeldRequest, **fields: Any) -> dict[str, Any]:
 
 
 def million_record_errors() -> Iterator[Flood]:
-    """A batch of one record is refused because of a million records."""
+    """A batch of one record is rejected because of a million records."""
     errors = [{"batch_index": number} for number in range(1_000_000)]
     yield from _produce(lambda held: _rejection(held, record_errors=errors))
 
@@ -278,7 +278,7 @@ def acknowledgements_for_others() -> Iterator[Flood]:
 
 
 def many_endpoints() -> Iterator[Flood]:
-    """A refusal that names 20,000 other brokers."""
+    """A rejection that names 20,000 other brokers."""
 
     def make(held: HeldRequest) -> dict[str, Any]:
         nodes = [{"node_id": n, "host": f"broker-{n}", "port": 9092} for n in range(20_000)]

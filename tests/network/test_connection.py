@@ -226,7 +226,7 @@ def test_an_older_broker_is_asked_again_in_its_version() -> None:
     assert len(world.transports) == 1
 
 
-def test_a_broker_that_refuses_every_version_is_left() -> None:
+def test_a_broker_that_rejects_every_version_is_left() -> None:
     """At most one question per version; then the connection is closed."""
     world = World()
     world.poll()
@@ -241,7 +241,7 @@ def test_a_broker_that_refuses_every_version_is_left() -> None:
 
     assert asked == [ALL_VERSIONS[ApiKey.API_VERSIONS][1], 0]
     assert peer.transport.is_closed
-    assert "refuses ApiVersions" in reason(world)
+    assert "rejects ApiVersions" in reason(world)
 
 
 def test_the_next_attempt_waits() -> None:
@@ -283,7 +283,7 @@ def test_waiting_for_a_connection_is_a_sleep() -> None:
     assert world.selector.timeouts_ms[-1] > 1_000
 
 
-def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
+def test_a_rejected_bootstrap_address_leads_to_the_next() -> None:
     """Without waiting for the first one's back-off."""
     world = World("127.0.0.1:9001,127.0.0.1:9002", reconnect_backoff_ms=10_000)
     world.rejected["127.0.0.1:9001"] = world.rejected["127.0.0.1:9002"] = REFUSED
@@ -312,7 +312,7 @@ def test_a_silent_address_ends_the_attempt_at_the_set_up_deadline() -> None:
 
 
 def test_every_address_of_a_name_is_tried() -> None:
-    """Addresses that refuse are walked in one attempt; the first that accepts is used."""
+    """Addresses that refuse connections are tried in one attempt; one that accepts is used."""
     world = World("kafka.example:9092")
     world.rejected["10.0.0.1:9092"] = REFUSED
     world.poll()

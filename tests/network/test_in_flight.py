@@ -54,7 +54,7 @@ def test_a_completed_request_is_free_at_once() -> None:
 
 
 @pytest.mark.parametrize("sent", [(), (1, 2)])
-def test_another_answer_is_refused(sent: tuple[int, ...]) -> None:
+def test_another_answer_is_rejected(sent: tuple[int, ...]) -> None:
     """An unsolicited answer, and one out of order: nothing completes."""
     requests = InFlightRequests()
     for correlation_id in sent:

@@ -1,4 +1,4 @@
-"""The first exchange: versions, refusals, and an end to both."""
+"""The first exchange: versions, rejections, and an end to both."""
 
 import re
 from collections.abc import Mapping
@@ -79,13 +79,13 @@ def test_an_older_broker_is_asked_in_its_own_version(
     assert taken is not None
 
 
-def test_a_broker_that_always_refuses_is_given_up() -> None:
+def test_a_broker_that_always_rejects_is_given_up() -> None:
     """Each try is in a strictly lower version, so there are at most as many as versions."""
     negotiation, tried = Negotiation(), [NEWEST]
     while negotiation.version > 0:
         assert negotiation.take_response(rejection((0, 32_767))) is None
         tried.append(negotiation.version)
-    with pytest.raises(UnsupportedVersion, match="refuses ApiVersions"):
+    with pytest.raises(UnsupportedVersion, match="rejects ApiVersions"):
         negotiation.take_response(rejection((0, 32_767)))
 
     assert tried == list(range(NEWEST, -1, -1))
@@ -116,7 +116,7 @@ def test_truncated_at_every_byte() -> None:
             Negotiation().take_response(whole[:length])
 
 
-def test_an_upside_down_range_is_refused() -> None:
+def test_an_upside_down_range_is_rejected() -> None:
     """Nothing could be chosen from it."""
     with pytest.raises(KprodError):
         Negotiation().take_response(

@@ -93,7 +93,7 @@ def test_a_login_is_renewed_before_a_lone_record() -> None:
     assert counted["successful-reauthentication"] >= 1
 
 
-def test_a_refused_renewal_is_no_record_s_fault() -> None:
+def test_a_rejected_renewal_is_no_record_s_fault() -> None:
     """The next login, on another connection, is right again; records only wait."""
     with (
         served() as cluster,
@@ -101,7 +101,7 @@ def test_a_refused_renewal_is_no_record_s_fault() -> None:
     ):
         producer.send("orders", b"one").result(30)
         threading.Event().wait(1.16)
-        cluster.faults.refuse_logins(1, "not now")
+        cluster.faults.reject_logins(1, "not now")
         assert producer.send("orders", b"two").result(30).offset == 1
         counted = counts(producer)
     assert counted["failed-reauthentication"] == 1
@@ -120,7 +120,7 @@ def test_a_password_that_became_wrong() -> None:
             threading.Event().wait(1.16)
             with pytest.raises(DeliveryTimeout) as caught:
                 producer.send("orders", b"two").result(30)
-    assert "the broker refused user 'alice' (PLAIN)" in str(caught.value)
+    assert "the broker rejected user 'alice' (PLAIN)" in str(caught.value)
 
 
 @pytest.mark.parametrize(

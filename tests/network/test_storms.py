@@ -221,7 +221,7 @@ def test_a_record_that_expires_names_the_advertised_address_that_cannot_be_reach
 
 
 def test_a_client_that_waits_for_brokers_takes_few_turns() -> None:
-    """Batches wait for 20 leaders that refuse: no more turns than attempts have steps."""
+    """Batches wait for 20 leaders that refuse connections: no more turns than attempts need."""
     stage = Stage(
         {"orders": [1 + number % 20 for number in range(40)]}, node_ids=tuple(range(1, 21))
     )

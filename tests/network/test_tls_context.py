@@ -69,7 +69,7 @@ def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "settings", "refusal"),
+    ("texts", "settings", "rejection"),
     [
         (
             {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": BOB.key_pem},
@@ -96,12 +96,12 @@ def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_a_mistake_is_told_where_the_producer_is_made(
-    tmp_path: Path, texts: dict[str, str], settings: dict[str, str], refusal: str
+    tmp_path: Path, texts: dict[str, str], settings: dict[str, str], rejection: str
 ) -> None:
     """The text names the setting, and never shows a key or a password."""
     security: dict[str, Any] = {"security_protocol": "SSL", **settings}
     security |= written(tmp_path, **texts)
-    with pytest.raises(ConfigError, match=refusal) as caught:
+    with pytest.raises(ConfigError, match=rejection) as caught:
         Producer(bootstrap_servers="127.0.0.1:1", **security).close()
     assert "PRIVATE KEY-----\n" not in str(caught.value)
     assert "wrong" not in str(caught.value)

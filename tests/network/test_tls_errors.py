@@ -15,7 +15,7 @@ from kprod.broker.security.authority import Authority, authority
 from kprod.errors import KprodError, MetadataTimeout, TlsFailed
 
 
-def refusal(**settings: Any) -> KprodError:
+def rejection(**settings: Any) -> KprodError:
     """The error of a record that cannot be sent."""
     with Producer(max_block_ms=2_000, **settings) as producer:
         with pytest.raises((TlsFailed, MetadataTimeout)) as caught:
@@ -63,10 +63,10 @@ def accept(listener: socket.socket, serve: Callable[[socket.socket], None]) -> N
         ({"client_certificates": "required"}, "wants a client certificate: set ssl_certfile"),
     ],
 )
-def test_a_certificate_is_refused(security: dict[str, Any], text: str) -> None:
+def test_a_certificate_is_rejected(security: dict[str, Any], text: str) -> None:
     """The broker's by us, or ours by the broker; `send` says so at once."""
     with served(**security) as cluster:
-        error = refusal(**cluster.client_settings())
+        error = rejection(**cluster.client_settings())
         assert isinstance(error, TlsFailed)
         assert error.is_identity
         assert str(error).startswith(f"cannot connect to broker {cluster.bootstrap_servers}: "), (
@@ -79,8 +79,8 @@ def test_an_authority_that_is_not_trusted() -> None:
     """The text names the setting, and where the trust came from."""
     with served() as cluster:
         address = cluster.bootstrap_servers
-        by_system = refusal(bootstrap_servers=address, security_protocol="SSL")
-        by_text = refusal(
+        by_system = rejection(bootstrap_servers=address, security_protocol="SSL")
+        by_text = rejection(
             bootstrap_servers=address, security_protocol="SSL", ssl_cadata=Authority().pem
         )
     assert "not issued by a trusted authority (the system's" in str(by_system)
@@ -90,10 +90,10 @@ def test_an_authority_that_is_not_trusted() -> None:
 
 
 def test_a_client_certificate_of_another_authority() -> None:
-    """The broker refuses it after the handshake, and the text says whose it was."""
+    """The broker rejects it after the handshake, and the text says whose it was."""
     stranger = Authority().client_certificate("mallory")
     with served(client_certificates="required") as cluster:
-        error = refusal(
+        error = rejection(
             **cluster.client_settings(),
             ssl_certdata=stranger.certificate_pem,
             ssl_keydata=stranger.key_pem,
@@ -128,14 +128,14 @@ def test_a_wrong_name_passes_without_the_check(caplog: pytest.LogCaptureFixture)
 def test_a_listener_without_tls() -> None:
     """It closes the connection at the first bytes, as Kafka does."""
     with EmbeddedCluster(1) as cluster:
-        error = refusal(bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL")
+        error = rejection(bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL")
     assert "is this a PLAINTEXT or SASL_PLAINTEXT listener?" in str(error)
 
 
 def test_a_client_without_tls() -> None:
     """The broker's alert is understood."""
     with served() as cluster:
-        error = refusal(bootstrap_servers=cluster.bootstrap_servers)
+        error = rejection(bootstrap_servers=cluster.bootstrap_servers)
     assert "set security_protocol=SSL" in str(error)
 
 
@@ -147,7 +147,7 @@ def test_another_service() -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     with peer(serve) as address:
-        error = refusal(bootstrap_servers=address, security_protocol="SSL")
+        error = rejection(bootstrap_servers=address, security_protocol="SSL")
     assert "answered the TLS handshake with something else (an HTTP server)" in str(error)
 
 
@@ -161,7 +161,7 @@ def test_no_version_in_common() -> None:
             pass
 
     with peer(serve) as address:
-        error = refusal(
+        error = rejection(
             bootstrap_servers=address,
             security_protocol="SSL",
             ssl_cadata=authority().pem,
@@ -179,7 +179,7 @@ def test_a_listener_that_wants_more_than_tls() -> None:
             encrypted.recv(1)
 
     with peer(serve) as address:
-        error = refusal(
+        error = rejection(
             bootstrap_servers=address, security_protocol="SSL", ssl_cadata=authority().pem
         )
     assert "after the TLS handshake; it may want SASL" in str(error)
@@ -195,7 +195,7 @@ def test_a_handshake_that_never_ends_is_given_up() -> None:
 
     with peer(serve) as address:
         try:
-            error = refusal(
+            error = rejection(
                 bootstrap_servers=address,
                 security_protocol="SSL",
                 socket_connection_setup_timeout_ms=200,

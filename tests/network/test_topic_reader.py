@@ -195,7 +195,7 @@ def test_a_silent_broker_is_asked_again() -> None:
 
 
 def test_a_new_leader_is_followed() -> None:
-    """The old one refuses; metadata names the new one."""
+    """The old one rejects; metadata names the new one."""
     cluster = LogCluster(log_of([b"a"], [b"b"]))
 
     def move(moved: LogCluster, _node_id: int, request: PeerRequest) -> None:
@@ -268,7 +268,7 @@ def test_a_broker_that_never_gives_anything() -> None:
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.LIST_OFFSETS, ApiKey.FETCH])
-def test_a_refusal_that_time_cannot_mend(api_key: ApiKey) -> None:
+def test_a_rejection_that_time_cannot_mend(api_key: ApiKey) -> None:
     """Such as a missing right: an error at once, with topic and partition."""
     cluster = LogCluster(log_of([b"a"]))
     partitions = [{"partition_index": 0, "error_code": 29}]

@@ -95,7 +95,7 @@ def test_an_impossible_address_leaves_no_socket() -> None:
         connect_plain(SocketAddress(socket.AF_INET, "255.255.255.255", 1))
 
 
-def test_a_socket_that_met_itself_is_refused() -> None:
+def test_a_socket_that_met_itself_is_rejected() -> None:
     """On loopback a connect to a closed port may end at its own socket."""
     selfish = socket.socket()
     selfish.bind(("127.0.0.1", 0))

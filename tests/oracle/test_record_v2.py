@@ -86,7 +86,7 @@ def test_other_clients_read_the_reference(
         (lambda raw: raw[:-1] + b"\0", "checksum"),
     ],
 )
-def test_damage_is_refused(change: other_clients.Change, text: str) -> None:
+def test_damage_is_rejected(change: other_clients.Change, text: str) -> None:
     """The reference raises on whatever is not whole and valid."""
     with pytest.raises(record_v2.MalformedError, match=text):
         record_v2.decode_batches(change(bytes.fromhex(GOLDEN_PLAIN)))

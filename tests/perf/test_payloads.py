@@ -65,7 +65,7 @@ def test_a_file_may_be_drawn_from(tmp_path: Path) -> None:
     assert values == payloads_of(plan).block(0, 1_000)
 
 
-def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_values_is_rejected(tmp_path: Path) -> None:
     """The text names the file."""
     file = tmp_path / "empty"
     file.write_bytes(b"\n\n")
@@ -73,7 +73,7 @@ def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
         payloads_of(PayloadPlan(file=str(file)))
 
 
-def test_a_file_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_beyond_reason_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All values are kept in memory."""
     monkeypatch.setattr(subject, "FILE_BYTES_MAX", 10)
     file = tmp_path / "large"

@@ -65,11 +65,11 @@ def test_a_warm_up_has_blocks_and_latencies_of_its_own() -> None:
     assert run.take()[0].count == 0
 
 
-def test_a_refused_block_counts_what_was_taken() -> None:
-    """The record that was refused has failed; those behind it were never sent, and the run ends."""
+def test_a_rejected_block_counts_what_was_taken() -> None:
+    """The record that was rejected failed; those behind it were never sent, and the run ends."""
     run = _run(Goal(record_count=100))
     blocks = run.blocks()
-    run.refuse(ValueError("no"), next(blocks), 40)
+    run.reject(ValueError("no"), next(blocks), 40)
     assert list(blocks) == []
     assert (run.figures.sent_count, run.figures.failed_count) == (41, 1)
     assert run.figures.sent_bytes == 20 * 5 + 2

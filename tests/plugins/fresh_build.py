@@ -1,6 +1,6 @@
 """At the start of a session: every compiled module is as new as its source, or no test runs.
 
-An extension file whose source was moved away is refused too, since imports still find it.
+An extension file whose source was moved away is rejected too, since imports still find it.
 
 A compiled module whose source was edited since runs its old code, and a traceback shows the new
 lines beside it. What the tests say of such a tree is true of no tree at all.

@@ -118,7 +118,7 @@ def create_topic(
         timeout_s: Longest wait for connecting and for the response, each.
 
     Raises:
-        BrokerAnswerError: It was refused.
+        BrokerAnswerError: It was rejected.
     """
     pairs = _array([_string(key) + _string(value) for key, value in settings.items()])
     topic = _string(name) + struct.pack(">ih", partitions, replication) + _array([]) + pairs
@@ -139,7 +139,7 @@ def delete_topics(address: str, names: Sequence[str], *, timeout_s: float) -> No
         timeout_s: Longest wait for connecting and for the response, each.
 
     Raises:
-        BrokerAnswerError: It was refused.
+        BrokerAnswerError: It was rejected.
     """
     body = _array([_string(name) for name in names]) + struct.pack(">i", int(timeout_s * 1000))
     answer = _ask(address, (DELETE_TOPICS, 1), body, timeout_s=timeout_s)

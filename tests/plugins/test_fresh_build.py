@@ -1,4 +1,4 @@
-"""The look at compiled modules: it sees an edited source, a missing build, and refuses to begin."""
+"""The look at compiled modules: it sees an edited source, a missing build, and ends the session."""
 
 import os
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_a_copy_beside_an_installed_wheel_is_not_looked_at(
     ended.assert_outcomes(passed=1)
 
 
-def test_an_extension_without_a_source_is_refused(
+def test_an_extension_without_a_source_is_rejected(
     pytester: pytest.Pytester, farm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module that was moved away could still be imported by its old name."""

@@ -42,12 +42,12 @@ def test_a_client_produces_and_the_tools_find_its_batches_valid(kafka: KafkaNode
 
 
 def test_unknown_topics_are_not_created_by_asking(kafka: KafkaNodes) -> None:
-    """The default refuses them, so that a test meets the error."""
+    """The default rejects them, so that a test meets the error."""
     assert kafka.partitions("plugin-unknown", broker=1) == {}
     assert kafka.partitions("plugin-unknown", broker=1) == {}
 
 
-def test_a_refused_topic_says_why(kafka: KafkaNodes) -> None:
+def test_a_rejected_topic_says_why(kafka: KafkaNodes) -> None:
     """The broker's words are in the error."""
     with pytest.raises(
         kafka_wire.BrokerAnswerError, match=r"CreateTopics plugin-wide: error code 38"

@@ -542,7 +542,7 @@ def main(place: str, action: str, servers: str) -> None:
 
 
 def _end_child(scene: Scene) -> None:
-    """Leave the copy of a caller's process: what it sent is refused, or fails."""
+    """Leave the copy of a caller's process: what it sent is rejected, or fails."""
     error = scene.closed_error if scene.outcome is None else scene.outcome(0)
     os._exit(CHILD_OK if isinstance(error, ClosedError) else CHILD_WRONG)
 

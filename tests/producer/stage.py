@@ -1,7 +1,7 @@
 """A producer without threads, and brokers whose Produce answers the test gives one by one.
 
 The selector sleeps by moving the manual clock, so a deadline or a wake-up that the producer forgets
-costs simulated time that a test can see, and a loop that spins is counted and refused.
+costs simulated time that a test can see, and a loop that spins is counted and rejected.
 """
 
 import contextlib

@@ -54,7 +54,7 @@ def test_fewer_partitions_with_the_same_id_are_a_broker_that_lags() -> None:
 
 
 def test_a_topic_made_again_with_fewer_partitions_fails_records_of_the_others() -> None:
-    """At once, by name; new sends to them are refused, keys go to those there are."""
+    """At once, by name; new sends to them are rejected, keys go to those there are."""
     bench = Bench(leaders=(0, 0, 0))
     lost, kept = bench.send(2, b"lost"), bench.send(1, b"kept")
     bench.lead(0, 0, topic_id=OTHER_ID)
@@ -192,7 +192,7 @@ def test_of_two_batches_with_one_deadline_the_older_ends_first() -> None:
     bench.producer.close()
 
 
-def test_a_refusal_behind_one_that_is_retried_waits_for_it() -> None:
+def test_a_rejection_behind_one_that_is_retried_waits_for_it() -> None:
     """Outcomes keep the order of sends: the second fails only after the first succeeded."""
     bench = Bench(leaders=(0,), linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=1)
     bench.send(0, b"warm")
@@ -270,7 +270,7 @@ def test_a_full_buffer_sends_what_there_is() -> None:
 
 
 def test_a_stalled_broker_costs_no_more_than_the_buffer() -> None:
-    """Sends are refused when it is full: 1.2 times `buffer_memory`, and the futures kept."""
+    """Sends are rejected when it is full: 1.2 times `buffer_memory`, and the futures kept."""
     buffer_memory = 4 * 1024 * 1024
     bench = Bench(buffer_memory=buffer_memory, on_buffer_full="raise", batch_size=100_000)
     bench.producer.send(TOPIC, b"warm")

@@ -25,7 +25,7 @@ CORRUPT_MESSAGE = 2
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 REQUEST_TIMED_OUT = 7
-REFUSALS = [
+REJECTIONS = [
     CORRUPT_MESSAGE,
     NOT_ENOUGH_REPLICAS,
     INVALID_RECORD,
@@ -60,7 +60,7 @@ class SendPathMachine(RuleBasedStateMachine):
         count=st.integers(1, 4),
     )
     def send(self, partition: int, size: int, count: int) -> None:
-        """Accepted, or refused for want of memory."""
+        """Accepted, or rejected for want of memory."""
         for _ in range(count):
             self.number += 1
             value = b"%08d" % self.number + b"x" * size
@@ -82,14 +82,14 @@ class SendPathMachine(RuleBasedStateMachine):
         self.bench.answer(self.bench.client.in_flight[0])
 
     @precondition(lambda self: self.bench.client.in_flight)
-    @rule(code=st.sampled_from(REFUSALS))
+    @rule(code=st.sampled_from(REJECTIONS))
     def reject(self, code: int) -> None:
         """The oldest request is answered with an error, and not appended."""
         self.bench.reject(self.bench.client.in_flight[0], code)
 
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(code=st.sampled_from(APPENDED_ALL_THE_SAME))
-    def append_and_refuse(self, code: int) -> None:
+    def append_and_reject(self, code: int) -> None:
         """It is appended, and the response is an error that leaves that open."""
         carried = self.bench.client.in_flight[0]
         answers = self.bench.apply(carried)

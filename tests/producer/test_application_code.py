@@ -72,7 +72,7 @@ class _Scenes:
         return [record.value for record in self.cluster.records(TOPIC).get(0, [])]
 
     def check_marked(self, scene: Scene) -> BaseException | None:
-        """The marked record is refused, failed or delivered, and the log agrees."""
+        """The marked record is rejected, failed or delivered, and the log agrees."""
         assert (scene.outcome is None) == (scene.closed_error is not None)
         error = scene.closed_error if scene.outcome is None else scene.outcome(WAIT_S)
         count = self.values().count(MARKED)
@@ -218,7 +218,7 @@ def test_it_may_send(scenes: _Scenes, place: str) -> None:
 
 @EVERYWHERE
 def test_it_may_flush(scenes: _Scenes, place: str) -> None:
-    """On the sender's thread that is refused at once: it would wait for itself."""
+    """On the sender's thread that is rejected at once: it would wait for itself."""
     scene = scenes.play(place, "flushes")
     assert scenes.check_marked(scene) is None
     if PLACES[place].is_sender:
@@ -261,7 +261,7 @@ def _play_in_child(cluster: EmbeddedCluster, place: str, action: str) -> list[st
 @pytest.mark.slow
 @EVERYWHERE
 def test_it_may_fork(cluster: EmbeddedCluster, place: str) -> None:
-    """The child refuses, or fails what it was about to send; the parent delivers."""
+    """The child raises, or fails what it was about to send; the parent delivers."""
     assert _play_in_child(cluster, place, "forks") == [str(CHILD_OK), "NoneType"]
     values = [record.value for record in cluster.records(TOPIC)[0]]
     assert values == [b"before", MARKED]

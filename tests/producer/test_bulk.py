@@ -1,4 +1,4 @@
-"""`send_many`: what it takes and refuses, and what its receipt says, on a bench without network."""
+"""`send_many`: what it takes and rejects, and what its receipt says, on a bench without network."""
 
 import gc
 import itertools
@@ -134,7 +134,7 @@ def test_a_missing_partition_is_asked_for_once() -> None:
         ({"values": [b"a"], "topic": 5}, TypeError, "topic must be str"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
+def test_what_cannot_be_meant_is_rejected_before_anything_is_sent(
     arguments: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     """One item where many are meant, and columns of different lengths."""
@@ -235,7 +235,7 @@ def test_serializers_and_partitioner_see_each_record() -> None:
 
 
 def test_interceptors_see_each_record() -> None:
-    """Before it is sent and when it is settled; another topic is refused."""
+    """Before it is sent and when it is settled; another topic is rejected."""
 
     class Marking:
         """Marks values, and moves one to another topic."""
@@ -282,7 +282,7 @@ def test_a_generator_may_send_itself() -> None:
     assert inner[0].result(0)[0] == (2, ((3, 4),))
 
 
-def test_refused_records_are_not_kept_by_their_errors() -> None:
+def test_rejected_records_are_not_kept_by_their_errors() -> None:
     """An error is, with its cause; the frames that held the record are not."""
 
     class Order:

@@ -302,7 +302,7 @@ def test_a_row_that_is_null_as_a_whole_is_no_record() -> None:
         (pa.array([dt.timedelta(1)]), {}, TypeError, "type"),
     ],
 )
-def test_a_schema_fault_is_refused_before_anything_is_sent(
+def test_a_schema_fault_is_rejected_before_anything_is_sent(
     column: pa.Array, columns: dict[str, str], error: type[Exception], text: str
 ) -> None:
     """The text names the column, its type and the remedy."""
@@ -423,7 +423,7 @@ def test_a_closed_producer_settles_the_receipt() -> None:
 
 
 def test_a_producer_closed_by_its_source_settles_records_on_their_way() -> None:
-    """Closed between two arrays: the call ends with the producer's refusal."""
+    """Closed between two arrays: the call ends with the producer's rejection."""
     bench = Bench()
     schema = pa.schema([("value", pa.binary())])
 
@@ -466,8 +466,8 @@ def test_rows_that_find_the_producer_closed_are_counted_as_failed() -> None:
     assert bench.pool.lent_bytes == 0
 
 
-def test_a_signal_while_rows_are_refused_loses_none_of_them() -> None:
-    """They are refused again; the exception out of the handler ends the call."""
+def test_a_signal_while_rows_are_rejected_loses_none_of_them() -> None:
+    """They are rejected again; the exception out of the handler ends the call."""
     bench = Bench()
     rejections: list[BaseException] = [ClosedError("1"), KeyboardInterrupt(), ClosedError("2")]
 

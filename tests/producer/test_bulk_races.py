@@ -97,7 +97,7 @@ def test_nothing_is_held_back_while_a_partition_is_awaited() -> None:
     assert [failure.index for failure in receipt.failures()] == [2]
 
 
-def test_refused_records_too_let_others_have_a_turn() -> None:
+def test_rejected_records_too_let_others_have_a_turn() -> None:
     """A list of nothing but wrong values can be interrupted, and stops no other thread."""
     bench = Bench()
     turns = []
@@ -129,7 +129,7 @@ def test_a_slow_source_is_stopped_at_its_next_record() -> None:
     assert sorted(_values(bench)) == [b"0", b"1", b"2", b"3"]
 
 
-def test_an_unsigned_timestamp_past_63_bits_is_refused() -> None:
+def test_an_unsigned_timestamp_past_63_bits_is_rejected() -> None:
     """As `send` does; it is not made the last instant that there is."""
     bench = Bench()
     stamps = pa.array([2**63 - 2, 2**63, 2**64 - 1], pa.uint64())
@@ -185,7 +185,7 @@ class _Torn:
 
 
 @pytest.mark.parametrize("path", [[], [1], [1, 0]])
-def test_a_schema_without_what_it_promises_is_refused(path: list[int]) -> None:
+def test_a_schema_without_what_it_promises_is_rejected(path: list[int]) -> None:
     """The table's own columns, a list's items, and what these are made of."""
     bench = Bench()
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

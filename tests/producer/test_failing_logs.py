@@ -124,18 +124,18 @@ class _Life:
         try:
             futures = self.offer()
         except KprodError as error:
-            raise AssertionError("a record was refused") from error
+            raise AssertionError("a record was rejected") from error
         self.producer.flush(0)
         return futures
 
     def offer(self) -> list[kprod.RecordFuture]:
-        """Send some records, which may be refused."""
+        """Send some records, which may be rejected."""
         return [
             self.producer.send("orders", b"%d" % n, on_delivery=self._tell) for n in range(RECORDS)
         ]
 
     def deliver(self) -> None:
-        """Have records delivered in spite of a refusal, a split and a lost connection."""
+        """Have records delivered in spite of a rejection, a split and a lost connection."""
         faults = self.cluster.faults
         faults.fail_next(ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         futures = self.send()

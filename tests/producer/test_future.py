@@ -52,7 +52,7 @@ def test_a_view_has_the_record_s_outcome() -> None:
 
 @pytest.mark.usefixtures("as_sender")
 def test_a_view_does_not_wait_for_the_thread_that_settles_it() -> None:
-    """It refuses as the record does; without waiting it says that it is not settled."""
+    """It rejects as the record does; without waiting it says that it is not settled."""
     bench = Bench()
     view = bench.producer.send(TOPIC, b"a", partition=0).to_concurrent()
     for ask in (view.result, view.exception):
@@ -149,7 +149,7 @@ ASKS: dict[str, Callable[[RecordFuture, float], object]] = {
 def test_nan_is_no_timeout(
     ask: Callable[[RecordFuture, Any], object], timeout: Any, error: type[Exception]
 ) -> None:
-    """It is refused wherever an outcome is waited for; the record continues."""
+    """It is rejected wherever an outcome is waited for; the record continues."""
     bench = Bench()
     future = bench.producer.send(TOPIC, b"a", partition=0)
     with pytest.raises(error):
@@ -206,7 +206,7 @@ def test_as_long_as_one_likes_is_a_timeout(
     ],
 )
 def test_a_receipt_takes_the_same_timeouts(timeout: Any, error: type[Exception], text: str) -> None:
-    """A number that allows a wait is refused here only for the thread that asks."""
+    """A number that allows a wait is rejected here only for the thread that asks."""
     bench = Bench()
     receipt = bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
     for ask in (receipt.result, receipt.exception):

@@ -113,7 +113,7 @@ def test_a_leader_named_in_the_answer_is_asked_without_back_off() -> None:
 
 
 def test_out_of_order_behind_the_head_keeps_its_sequence() -> None:
-    """Its predecessor failed, so it was bound to be refused; no new epoch (librdkafka 3584)."""
+    """Its predecessor failed, so it was bound to be rejected; no new epoch (librdkafka 3584)."""
     stage = Stage()
     futures = stage.fill_pipeline(3)
     sent = [held.batch for held in stage.held]
@@ -128,7 +128,7 @@ def test_out_of_order_behind_the_head_keeps_its_sequence() -> None:
 
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER])
 def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
-    """A zombie: written, connection lost, the retry refused. It fails; its bytes may arrive."""
+    """A zombie: written, connection lost, the retry rejected. It fails; its bytes may arrive."""
     stage = Stage()
     zombie = stage.fill_pipeline(1)[0]
     sent = stage.take().batch
@@ -145,7 +145,7 @@ def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
 
 
 def test_nothing_overtakes_a_batch_of_unknown_fate() -> None:
-    """The head is refused, the one behind is a possible zombie: both fail, the third continues."""
+    """The head is rejected, the one behind is a possible zombie: both fail, the third continues."""
     stage = Stage()
     futures = stage.fill_pipeline(3)
     first, second, third = (held.batch for held in list(stage.held))

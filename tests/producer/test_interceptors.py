@@ -99,7 +99,7 @@ def test_an_interceptor_hears_of_failures() -> None:
 
 
 @pytest.mark.parametrize("headers", [5, [1], [("a", b"", b"")]])
-def test_malformed_headers_are_refused_all_the_same(headers: Any) -> None:
+def test_malformed_headers_are_rejected_all_the_same(headers: Any) -> None:
     """At the call."""
     bench = Bench(interceptors=[_Marking("m")])
     with pytest.raises(TypeError):

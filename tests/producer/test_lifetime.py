@@ -45,7 +45,7 @@ def _values(cluster: EmbeddedCluster) -> list[bytes | None]:
     return [record.value for record in cluster.records("orders").get(0, [])]
 
 
-def test_a_forked_child_refuses_and_its_parent_delivers(cluster: EmbeddedCluster) -> None:
+def test_a_forked_child_raises_and_its_parent_delivers(cluster: EmbeddedCluster) -> None:
     """The child's send raises at once, its exit sends nothing; the parent's records arrive once."""
     done = _run(
         cluster,
@@ -154,7 +154,7 @@ class _Ended:
         return int(timeout is None) * 0
 
     def reject_in_child(self) -> None:
-        """Nothing to refuse."""
+        """Nothing to reject."""
 
 
 def _come_and_go(is_over: threading.Event) -> None:

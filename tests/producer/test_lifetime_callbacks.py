@@ -133,7 +133,7 @@ def test_a_callback_may_send(producer: kprod.Producer) -> None:
     assert sent.done()
 
 
-def test_waiting_for_itself_is_refused(producer: kprod.Producer) -> None:
+def test_waiting_for_itself_is_rejected(producer: kprod.Producer) -> None:
     """`flush`, and every way to ask for the outcome of an unsettled record of this producer."""
 
     def unsettled(ask: Callable[[kprod.RecordFuture], object]) -> Callable[[], object]:

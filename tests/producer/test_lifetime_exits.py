@@ -75,7 +75,7 @@ ENDINGS = {
             try:
                 producer.send("orders", b"late")
             except kprod.errors.ClosedError:
-                print("refused")
+                print("rejected")
         early.append(late)
         atexit.register(fill, 100, {count})
         atexit.register(note, {count} + 100)
@@ -154,7 +154,7 @@ def _check_delivered(cluster: EmbeddedCluster, ending: str, report: Path) -> Non
     # A daemon thread may be stopped between its send and its note.
     assert len(values) - noted in ({0, 1} if "daemon" in ending else {0})
     assert values == [b"%d" % number for number in range(len(values))]
-    assert (done.stdout == "refused\n") == ("handlers" in ending)
+    assert (done.stdout == "rejected\n") == ("handlers" in ending)
 
 
 def _check_counted(cluster: EmbeddedCluster, ending: str, report: Path) -> None:

@@ -1,4 +1,4 @@
-"""Processes that fork under load: the child refuses at once, the parent loses and doubles nothing.
+"""Processes that fork under load: the child raises at once, the parent loses and doubles nothing.
 
 The script forks while its threads send; each child tries everything with its parent's producer, and
 says by its exit code what went wrong. Some make a producer of their own, which must work.
@@ -33,25 +33,25 @@ def load(thread):
         if sent[thread] % 50 == 0:
             future.result(60)
 
-def refuses(call):
+def rejects(call):
     try:
         call()
     except ProducerForked as error:
         return error
-    raise AssertionError(f"{{call}} was not refused")
+    raise AssertionError(f"{{call}} was not rejected")
 
 def child(number, pending, called):
     signal.alarm(60)  # a child that hangs is a failure
-    refuses(lambda: producer.send("orders", b"child"))
-    refuses(producer.flush)
-    refuses(producer.purge)
+    rejects(lambda: producer.send("orders", b"child"))
+    rejects(producer.flush)
+    rejects(producer.purge)
     if pending.exception(0) is not None:
-        assert refuses(lambda: pending.result(60)).persistence is Persistence.POSSIBLY_PERSISTED
+        assert rejects(lambda: pending.result(60)).persistence is Persistence.POSSIBLY_PERSISTED
         assert not called
     assert producer.close() == producer.close(0) == 0
     with producer:
         pass
-    refuses(lambda: producer.send("orders", b"child"))
+    rejects(lambda: producer.send("orders", b"child"))
     if number % 10 == 0:
         with kprod.Producer(bootstrap_servers=servers) as own:
             own.send("orders", b"child:%d" % number).result(60)

@@ -1,6 +1,6 @@
 """A MemoryError at one place of the sender's work ends the work at hand, never the producer.
 
-Each test lets one call of that work raise once, as an allocation would that the system refuses.
+Each test lets one call of that work raise once, as a failed allocation would.
 """
 
 import functools
@@ -105,7 +105,7 @@ def test_without_memory_for_an_answer_its_connection_ends_and_its_batches_go_aga
     name: str,
 ) -> None:
     """The record is in the log once, and said to be."""
-    if name == "ClientRequest":  # a response with a refusal is read another way
+    if name == "ClientRequest":  # a response with a rejection is read another way
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         once = fail_once(request, "response_codec")
     else:

@@ -143,7 +143,7 @@ def test_turns_skip_partitions_without_leader() -> None:
 
 
 @pytest.mark.parametrize("chosen", [3, -1, 1.0, None, "1"])
-def test_a_partitioner_s_nonsense_is_refused(chosen: Any) -> None:
+def test_a_partitioner_s_nonsense_is_rejected(chosen: Any) -> None:
     """At the call, with what it said."""
     bench = Bench(partitioner=lambda *_: chosen)
     with pytest.raises(UnknownPartition, match=f"chose {chosen!r} for topic 'orders'.* 0 to 2"):

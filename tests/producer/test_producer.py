@@ -133,7 +133,7 @@ def test_an_unknown_topic_is_named(cluster: EmbeddedCluster) -> None:
         producer.send("nowhere", b"v")
 
 
-def test_a_partition_that_does_not_exist_is_refused(cluster: EmbeddedCluster) -> None:
+def test_a_partition_that_does_not_exist_is_rejected(cluster: EmbeddedCluster) -> None:
     """One refresh, then the error; an added partition is found by it."""
     with _producer(cluster, max_block_ms=3_000) as producer:
         with pytest.raises(errors.UnknownPartition, match="has no partition 4: its last is 3"):
@@ -150,7 +150,7 @@ def test_an_unreachable_broker_is_named_with_the_reason() -> None:
         producer.send("orders", b"v")
 
 
-def test_a_closed_producer_refuses(cluster: EmbeddedCluster) -> None:
+def test_a_closed_producer_raises(cluster: EmbeddedCluster) -> None:
     """Records sent before are delivered; closing twice is harmless."""
     producer = _producer(cluster, linger_ms=10_000)
     future = producer.send("orders", b"v", partition=0)
@@ -190,7 +190,7 @@ def test_delivery_times_out_while_in_flight() -> None:
 
 
 def test_callbacks_see_metadata_or_error_and_may_send(cluster: EmbeddedCluster) -> None:
-    """On the sender's thread, in order; a flush in there is refused."""
+    """On the sender's thread, in order; a flush in there is rejected."""
     seen: list[RecordMetadata | None] = []
     rejected: list[errors.KprodError] = []
     again: list[kprod.RecordFuture] = []
@@ -268,7 +268,7 @@ def test_weaker_acks(cluster: EmbeddedCluster, acks: str) -> None:
 
 @pytest.mark.parametrize("timeout", [float("nan"), -1, -0.5])
 def test_a_timeout_that_is_none_ends_nothing(cluster: EmbeddedCluster, timeout: float) -> None:
-    """Refused before anything is given up: the records continue."""
+    """Rejected before anything is given up: the records continue."""
     with _producer(cluster, linger_ms=5_000) as producer:
         future = producer.send("orders", b"v", partition=0)
         with pytest.raises(ValueError, match="timeout must be None or at least 0"):

@@ -53,7 +53,7 @@ def _fail(_: object) -> bytes:
         ({}, {"topic": "unseen"}, MetadataTimeout, "within max_block_ms=0"),
     ],
 )
-def test_refusals(
+def test_rejections(
     config: dict[str, Any], arguments: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     """The pool is as before, the sender hears nothing, and the next send is accepted."""

@@ -38,7 +38,7 @@ def test_death_at_every_line() -> None:
 
 @pytest.mark.slow
 def test_a_memory_error_at_many_lines_leaves_no_record_unsettled() -> None:
-    """The producer continues with all its memory, or refuses and says why; nothing in between."""
+    """The producer continues with all its memory, or rejects and says why; nothing in between."""
     assert not _die(SHORT_STEPS, 100, "MemoryError")
 
 

@@ -19,7 +19,7 @@ NOT_LEADER = 6
 OUT_OF_ORDER = 45
 UNKNOWN_PARTITION = 3
 INVALID_RECORD = 87
-REFUSALS = [MESSAGE_TOO_LARGE, INVALID_RECORD, OUT_OF_ORDER, 2, 7, 19]
+REJECTIONS = [MESSAGE_TOO_LARGE, INVALID_RECORD, OUT_OF_ORDER, 2, 7, 19]
 DELIVERY_MS = 500
 CODEC_FAULT = "planted in the codec"
 RARELY = 3  # what ends everything at once hides what would have happened
@@ -221,7 +221,7 @@ def test_a_purged_partition_does_not_wait_for_the_rest_of_a_back_off() -> None:
     stage.send(b"next")
     assert len(stage.held) == 1, "the partition waits for a record that is gone"
     stage.answer(0, 1)
-    stage.send(b"refused too")
+    stage.send(b"rejected too")
     stage.answer(2)
     stage.run(5_000)
     assert not stage.held, "the timer of the back-off that was ended has ended another"
@@ -293,7 +293,7 @@ class SettlingMachine(RuleBasedStateMachine):
         return self.compress(plain)
 
     def send(self, partition: int, size: int) -> None:
-        """Accepted, or refused because the partition is gone."""
+        """Accepted, or rejected because the partition is gone."""
         number = self.number = self.number + 1
 
         def note(_: Any, error: KprodError | None) -> None:
@@ -327,7 +327,7 @@ class SettlingMachine(RuleBasedStateMachine):
         self.bench.turn()
 
     @precondition(lambda self: self.bench.client.in_flight)
-    @rule(code=st.sampled_from(REFUSALS))
+    @rule(code=st.sampled_from(REJECTIONS))
     def reject(self, code: int) -> None:
         """The oldest request, with any error."""
         self._answer(self.bench.client.in_flight[0], code)

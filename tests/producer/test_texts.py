@@ -52,7 +52,7 @@ def test_one_send_that_waits_is_singular() -> None:
         ("x" * 250, "250 characters; at most 249"),
     ],
 )
-def test_a_topic_name_is_refused_with_its_one_fault(topic: str, fault: str) -> None:
+def test_a_topic_name_is_rejected_with_its_one_fault(topic: str, fault: str) -> None:
     """Not with the list of all that a name may not be."""
     bench = Bench()
     with pytest.raises(ValueError, match="name") as raised:

@@ -108,7 +108,7 @@ def _orders(count: int, **more: Any) -> dict[str, Any]:
     return topic_entry("orders", [(1, 5)] * count, **more)
 
 
-def test_an_answer_to_an_earlier_question_does_not_refuse_a_partition(waiting: Waiting) -> None:
+def test_an_answer_to_an_earlier_question_does_not_reject_a_partition(waiting: Waiting) -> None:
     """It may be older than the partition."""
     waiting.know(_orders(2))
     waiting.metadata.request_update()
@@ -124,7 +124,7 @@ def test_an_answer_to_an_earlier_question_does_not_refuse_a_partition(waiting: W
     assert waiting.queues.counts == {"orders": 4}
 
 
-def test_one_newer_answer_refuses_a_partition(waiting: Waiting) -> None:
+def test_one_newer_answer_rejects_a_partition(waiting: Waiting) -> None:
     """A partition that does not exist gets one refresh, then the error."""
     waiting.know(_orders(2))
     steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 3, PATIENCE_MS))
@@ -134,8 +134,8 @@ def test_one_newer_answer_refuses_a_partition(waiting: Waiting) -> None:
     assert steps.go_on() is UnknownPartition
 
 
-def test_an_answer_about_other_topics_does_not_refuse_a_topic(waiting: Waiting) -> None:
-    """A refusal from before the call may be out of date, whatever else is answered meanwhile."""
+def test_an_answer_about_other_topics_does_not_reject_a_topic(waiting: Waiting) -> None:
+    """A rejection from before the call may be out of date, whatever else is answered meanwhile."""
     waiting.know(_orders(0, error_code=AUTHORIZATION_FAILED))
     waiting.metadata.add_topic("clicks", waiting.clock.now_ms())
     assert waiting.ask() == {"clicks"}

@@ -15,7 +15,7 @@ def test_the_newest_common_version_is_chosen() -> None:
 
 
 def test_a_version_that_the_caller_cannot_use_is_never_chosen() -> None:
-    """A broker that offers Produce 0 to 2 only is refused by a caller that needs 3."""
+    """A broker that offers Produce 0 to 2 only is rejected by a caller that needs 3."""
     with pytest.raises(UnsupportedVersion, match=r"offers 0 to 2.* 3 to 13 can be used"):
         choose_version(ApiKey.PRODUCE, {0: (0, 2)}, (3, 13))
 
@@ -36,7 +36,7 @@ def test_ranges_are_read_from_the_response() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 3), (4, 3), (-2, -1)])
-def test_impossible_ranges_are_refused(low: int, high: int) -> None:
+def test_impossible_ranges_are_rejected(low: int, high: int) -> None:
     """A negative or inverted range is the peer's fault."""
     with pytest.raises(RemoteProtocolError, match="API key 3"):
         advertised_ranges([{"api_key": 3, "min_version": low, "max_version": high}])

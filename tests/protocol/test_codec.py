@@ -118,7 +118,7 @@ def test_a_tagged_field_must_fill_its_size() -> None:
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**31 - 2, 1_000_000, 3])
-def test_a_count_that_the_bytes_cannot_hold_is_refused_at_once(count: int) -> None:
+def test_a_count_that_the_bytes_cannot_hold_is_rejected_at_once(count: int) -> None:
     """Before anything is allocated for it."""
     codec = response_codec(ApiKey.METADATA, 0)
     with pytest.raises(RemoteProtocolError, match=f"brokers.*array count {count}"):
@@ -137,7 +137,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_at_once(count: int) -> No
         ("00000001 00000000 0002 c080 00000000 00000000", "host.*not UTF-8"),
     ],
 )
-def test_impossible_lengths_and_text_are_refused(frame: str, text: str) -> None:
+def test_impossible_lengths_and_text_are_rejected(frame: str, text: str) -> None:
     """The error names message, version, field and place."""
     with pytest.raises(RemoteProtocolError, match=text) as caught:
         response_codec(ApiKey.METADATA, 0).decode(bytes.fromhex(frame))
@@ -154,7 +154,7 @@ def test_impossible_lengths_and_text_are_refused(frame: str, text: str) -> None:
         ("80", "at byte 0: a varint ends early"),
     ],
 )
-def test_impossible_varints_are_refused(frame: str, text: str) -> None:
+def test_impossible_varints_are_rejected(frame: str, text: str) -> None:
     """A length of more than 32 bits, or without an end."""
     with pytest.raises(RemoteProtocolError, match=text):
         request_codec(ApiKey.METADATA, 12).decode(bytes.fromhex(frame))
@@ -215,13 +215,13 @@ def test_unknown_codes_stay_numbers() -> None:
         ({"topic_data": [{"topic": "t"}]}, "topic_data: there is no field 'topic'"),
     ],
 )
-def test_what_cannot_be_written_is_refused(body: dict[str, Any], text: str) -> None:
+def test_what_cannot_be_written_is_rejected(body: dict[str, Any], text: str) -> None:
     """The error names message, version and field."""
     with pytest.raises(LocalProtocolError, match=f"ProduceRequest v9: .*{text}"):
         request_codec(ApiKey.PRODUCE, 9).encode(body)
 
 
-def test_a_value_that_the_version_would_lose_is_refused() -> None:
+def test_a_value_that_the_version_would_lose_is_rejected() -> None:
     """A default or an ignorable field may be given in any version, anything else may not."""
     codec = request_codec(ApiKey.PRODUCE, 2)
     assert codec.encode({"transactional_id": None}) == codec.encode({})

@@ -42,7 +42,7 @@ def test_written_fields_are_read(message: Message, draw: st.DataObject) -> None:
     assert codec.encode(decoded) == encoded
 
 
-def test_a_message_cut_at_any_byte_is_refused() -> None:
+def test_a_message_cut_at_any_byte_is_rejected() -> None:
     """No prefix of any sample is a message, and nothing but RemoteProtocolError comes of it."""
     for message, version in all_versions():
         codec = codec_of(message, version)
@@ -52,7 +52,7 @@ def test_a_message_cut_at_any_byte_is_refused() -> None:
                 codec.decode(encoded[:size])
 
 
-def test_a_message_with_a_tail_is_refused() -> None:
+def test_a_message_with_a_tail_is_rejected() -> None:
     """A byte too many is an error that says how many there are."""
     for message, version in all_versions():
         codec = codec_of(message, version)
@@ -81,7 +81,7 @@ def test_damaged_messages_are_values_or_errors() -> None:
 @settings(max_examples=300, deadline=None)
 @given(draw=st.data(), noise=st.binary(max_size=200))
 def test_noise_is_a_value_or_an_error(draw: st.DataObject, noise: bytes) -> None:
-    """Arbitrary bytes are refused, or read as a body whose bytes are stable from then on."""
+    """Arbitrary bytes are rejected, or read as a body whose bytes are stable from then on."""
     message, version = draw.draw(st.sampled_from(list(all_versions())))
     codec = codec_of(message, version)
     try:

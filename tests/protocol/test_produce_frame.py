@@ -111,13 +111,13 @@ def test_record_pieces_are_passed_on_not_copied() -> None:
         ({"correlation_id": 2**31}, "correlation_id"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], text: str) -> None:
+def test_what_does_not_fit_is_rejected(changes: dict[str, Any], text: str) -> None:
     """The text names the field and the number."""
     with pytest.raises(LocalProtocolError, match=text):
         produce_request(_request(**changes))
 
 
-def test_pieces_of_another_length_than_announced_are_refused() -> None:
+def test_pieces_of_another_length_than_announced_are_rejected() -> None:
     """A frame with a wrong length would end the connection, or worse."""
     partition = 3, [b"12345"], 6
     with pytest.raises(LocalProtocolError, match="partition 3 are 5 bytes, but 6"):

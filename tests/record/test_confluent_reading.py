@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes |
 LIMIT_S = 30.0
 pytestmark = pytest.mark.may_leak("clients that all tests here share connect in the first")
 
-# A timestamp of 0 means "now" to librdkafka, and one ahead of the clock is refused by brokers.
+# A timestamp of 0 means "now" to librdkafka, and one ahead of the clock is rejected by brokers.
 rows = st.lists(
     st.tuples(
         st.integers(min_value=1, max_value=1_700_000_000_000),

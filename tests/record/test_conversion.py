@@ -67,7 +67,7 @@ def test_down_drops_control_batches() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_down_refuses_zstd(magic: int) -> None:
+def test_down_rejects_zstd(magic: int) -> None:
     """The text says where the batch is."""
     batches = record_v2.encode_batch(ROWS) + record_v2.encode_batch(ROWS, codec=4)
     with pytest.raises(UnsupportedCodec, match=rf"zstd batch at byte 92 .* magic {magic}"):
@@ -89,7 +89,7 @@ def test_down_leaves_out_cut_messages() -> None:
     assert down_convert(batch + batch[:-1], 1) == down_convert(batch, 1)
 
 
-def test_down_refuses_damage() -> None:
+def test_down_rejects_damage() -> None:
     """A wrong checksum is not passed on with a right one."""
     batch = bytearray(record_v2.encode_batch(ROWS))
     batch[-1] ^= 1
@@ -98,7 +98,7 @@ def test_down_refuses_damage() -> None:
 
 
 @pytest.mark.parametrize("magic", [-1, 3])
-def test_unknown_magics_are_refused(magic: int) -> None:
+def test_unknown_magics_are_rejected(magic: int) -> None:
     """There are three formats."""
     with pytest.raises(LocalProtocolError, match="there are 0 to 2"):
         down_convert(b"", magic)

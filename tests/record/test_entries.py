@@ -60,7 +60,7 @@ def test_an_unknown_magic_is_corrupt() -> None:
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 4, 5, 13])
 def test_lengths_that_make_no_sense_are_corrupt(length: int) -> None:
-    """The entries before it are given; then the run's reader refuses."""
+    """The entries before it are given; then the run's reader rejects."""
     broken = V1[:8] + length.to_bytes(4, "big", signed=True) + V1[12:]
     found: list[LogEntry] = []
     with pytest.raises(CorruptRecord):

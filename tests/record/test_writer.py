@@ -39,13 +39,13 @@ def test_log_append_time() -> None:
     assert [row.timestamp_ms for row in decoded.records] == [99]
 
 
-def test_no_records_are_refused() -> None:
+def test_no_records_are_rejected() -> None:
     """An empty batch is no batch."""
     with pytest.raises(LocalProtocolError, match="at least one record"):
         write_batch([])
 
 
-def test_gaps_are_refused() -> None:
+def test_gaps_are_rejected() -> None:
     """The builder counts offsets by itself."""
     with pytest.raises(LocalProtocolError, match="offset 3 where 1 comes next"):
         write_batch([Record(0, 0, None, b""), Record(3, 0, None, b"")])

@@ -219,7 +219,7 @@ def _replaced(kind: type, log: _Log) -> Iterator[tuple[str, object]]:
         for value in (None, 1 << 70, INT_OUT, -1, [], {}, "x", object(), Liar()):
             try:
                 setattr(it, name, value)
-            except Exception:  # noqa: BLE001, S112 - refused
+            except Exception:  # noqa: BLE001, S112 - rejected
                 continue
             yield name, value
 

@@ -69,7 +69,7 @@ def test_every_combination_of_absent_columns_is_sent() -> None:
     assert told == [str(32 * (2 + 0 + 0 + 3 + 2))]
 
 
-def test_odd_columns_and_names_are_refused_in_words() -> None:
+def test_odd_columns_and_names_are_rejected_in_words() -> None:
     """Types that cannot be sent, names of no column, tables of nothing: an exception of its own."""
     told = run_in_child(
         PREAMBLE

@@ -1,4 +1,4 @@
-"""A producer whose `__init__` never ran, failed or ran twice refuses in words."""
+"""A producer whose `__init__` never ran, failed or ran twice raises with the reason."""
 
 import gc
 import weakref
@@ -47,7 +47,7 @@ def test_a_subclass_that_forgets_super_init_is_told_so() -> None:
 
 
 def test_a_future_of_no_record_says_so() -> None:
-    """`RecordFuture.__new__` makes one, and all that it is asked is refused."""
+    """`RecordFuture.__new__` makes one, and all that it is asked is rejected."""
     told = run_in_child(
         """
         import asyncio
@@ -120,7 +120,7 @@ def test_init_is_called_once() -> None:
 
 
 def test_init_may_be_tried_again_after_it_failed() -> None:
-    """A producer that a wrong setting kept from its beginning refuses, until a right one comes."""
+    """A producer that a wrong setting kept from its beginning raises, until a right one comes."""
     told = run_in_child(
         """
         import kprod

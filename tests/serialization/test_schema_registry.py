@@ -191,7 +191,7 @@ def test_it_serves_asyncio_too(
     assert asyncio.run(deliver()) == list(range(10))
 
 
-def test_what_the_serializer_refuses_is_not_sent(
+def test_what_the_serializer_rejects_is_not_sent(
     registry: _Registry, client: SchemaRegistryClient, cluster: EmbeddedCluster
 ) -> None:
     """A value that does not fit the schema, and a registry that is broken."""

@@ -7,7 +7,7 @@ function takes the world and an entry of the plan; a fault that lasts undoes its
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kprod.broker import Refused
+from kprod.broker import Rejected
 from kprod.protocol.api import ApiKey
 from tests.sim.link import UNBOUNDED
 from tests.sim.plan import Entry
@@ -126,7 +126,7 @@ def _lag(world: "World", entry: Entry) -> None:
     followers = world.cluster.describe(topic, partition).replicas
     try:
         world.cluster.set_follower_lag(topic, partition, followers[choice % len(followers)], lag_ms)
-    except Refused:
+    except Rejected:
         world.count("lag of a leader")
 
 

@@ -162,8 +162,8 @@ class SimNetwork:
             return
         listener = self.listeners.get(link.port)
         if listener is None or not listener.is_listening or self.conditions.is_refusing:
-            refused = ConnectionRefusedError(errno.ECONNREFUSED, "refused by the simulation")
-            transport.connect_error = refused
+            rejected = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+            transport.connect_error = rejected
         else:
             listener.waiting.append(link.stream)
             transport.is_connected = True

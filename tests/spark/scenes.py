@@ -215,7 +215,7 @@ def fault(spark: SparkSession, given: Namespace) -> Any:
 
 
 def bad_input(spark: SparkSession, given: Namespace) -> Any:
-    """Everything that must be refused, and with what text."""
+    """Everything that must be rejected, and with what text."""
     found: dict[str, str] = {}
 
     def attempt(name: str, action: Callable[[], object]) -> None:

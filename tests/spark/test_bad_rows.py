@@ -101,7 +101,7 @@ def test_a_dead_letter_keeps_what_the_row_had(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_row_with_two_faults(cluster: EmbeddedCluster) -> None:  # noqa: F811
-    """No topic, and a timestamp that the topic of dead letters refuses; so do sound letters."""
+    """No topic, and a timestamp that the topic of dead letters rejects; so do sound letters."""
     far_ms = SystemClock().timestamp_ms() + FAR_MS
     rows = rows_of({"topic": None, "timestamp": far_ms}, *[{"topic": None}] * 5)
     task = write(options_of(cluster, on_record_error="dlq:dead"), rows)
@@ -141,7 +141,7 @@ def test_without_leave_each_fails_the_task(
         write(options_of(cluster), rows_of({}, poison))
 
 
-def test_a_dead_letter_that_its_topic_refuses_comes_without_its_fields(
+def test_a_dead_letter_that_its_topic_rejects_comes_without_its_fields(
     cluster: EmbeddedCluster,  # noqa: F811
 ) -> None:
     """A topic for dead letters may allow smaller records than the row's own."""

@@ -57,7 +57,7 @@ def test_brokers_that_ask_for_tls_and_a_login_are_looked_at_with_both() -> None:
     with EmbeddedCluster(brokers=1, topics={"here": 1}, security=security) as cluster:
         settings = cluster.client_settings()
         look(settings, ["here"])
-        with pytest.raises(KprodError, match="refused user 'alice'"):
+        with pytest.raises(KprodError, match="rejected user 'alice'"):
             look(settings | {"sasl_plain_password": "wrong"}, ["here"])
 
 

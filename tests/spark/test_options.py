@@ -126,7 +126,7 @@ def test_settings_are_never_shown() -> None:
     assert "CANARY" not in str(caught.value)
 
 
-def test_credentials_are_refused_unseen() -> None:
+def test_credentials_are_rejected_unseen() -> None:
     """They cannot be used, which is said without saying what they are."""
     with pytest.raises(ConfigError, match="connects without TLS and SASL only") as caught:
         read_options({**ADDRESS, "kafka.sasl.password": "CANARY"})

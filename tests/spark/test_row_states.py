@@ -15,7 +15,7 @@ from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.spark.row_faults import RowFault
 from kprod.spark.row_states import NEXT_STATE, Outcome, RowState, fault_of, outcome_of
 
-REFUSED = error_for(ErrorCode.INVALID_RECORD, "?")
+REJECTED = error_for(ErrorCode.INVALID_RECORD, "?")
 DENIED = error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "?")
 
 
@@ -30,10 +30,10 @@ def state_of(
     ("error", "fault"),
     [
         (RecordTooLarge("?"), RowFault.TOO_LARGE),
-        (SerializationError("?"), RowFault.REFUSED),
+        (SerializationError("?"), RowFault.REJECTED),
         (UnknownPartition("?"), RowFault.UNKNOWN_PARTITION),
-        (REFUSED, RowFault.REFUSED),
-        (error_for(ErrorCode.INVALID_TIMESTAMP, "?"), RowFault.REFUSED),
+        (REJECTED, RowFault.REJECTED),
+        (error_for(ErrorCode.INVALID_TIMESTAMP, "?"), RowFault.REJECTED),
         (error_for(ErrorCode.MESSAGE_TOO_LARGE, "?"), RowFault.TOO_LARGE),
     ],
 )
@@ -52,11 +52,11 @@ def test_errors_that_another_row_would_meet_too(error: Exception) -> None:
     assert state_of(error) is state_of(error, is_shared=True) is RowState.FAILED
 
 
-def test_rows_of_a_refused_batch() -> None:
+def test_rows_of_a_rejected_batch() -> None:
     """Those that the broker did not name are sent again; where it named none, in halves."""
-    companion = companions_error(REFUSED, {9: KprodError("?")})
+    companion = companions_error(REJECTED, {9: KprodError("?")})
     assert state_of(companion, is_shared=True) is RowState.SENT_AGAIN
-    assert state_of(REFUSED, is_shared=True) is RowState.SENT_IN_HALVES
+    assert state_of(REJECTED, is_shared=True) is RowState.SENT_IN_HALVES
 
 
 def test_a_partition_that_a_key_chose_is_gone() -> None:

@@ -159,7 +159,7 @@ def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
     assert headers[b"3"]["kprod.topic"] == b""
 
 
-def test_a_broker_that_refuses_fails_the_task_in_every_mode(cluster: EmbeddedCluster) -> None:
+def test_a_broker_that_rejects_fails_the_task_in_every_mode(cluster: EmbeddedCluster) -> None:
     """An error that another row would get, too, is no row's fault."""
     batch = pa.record_batch({"value": [b"x"]})
     for mode in ("fail", "skip", "dlq:dead"):
@@ -169,7 +169,7 @@ def test_a_broker_that_refuses_fails_the_task_in_every_mode(cluster: EmbeddedClu
     assert values_of(cluster, "dead") == []
 
 
-def test_what_the_broker_refuses_of_a_row_is_its_fault(cluster: EmbeddedCluster) -> None:
+def test_what_the_broker_rejects_of_a_row_is_its_fault(cluster: EmbeddedCluster) -> None:
     """A record that the topic's rules forbid is left out like one that is too large here."""
     batch = pa.record_batch({"value": [b"x"]})
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_TIMESTAMP, times=1)
@@ -177,7 +177,7 @@ def test_what_the_broker_refuses_of_a_row_is_its_fault(cluster: EmbeddedCluster)
     assert task.report.skipped_count == 1
 
 
-def test_sound_rows_of_a_refused_batch_are_sent_again(cluster: EmbeddedCluster) -> None:
+def test_sound_rows_of_a_rejected_batch_are_sent_again(cluster: EmbeddedCluster) -> None:
     """The broker names the rows at fault; only these are left out, whatever batch they were in."""
     now_ms = SystemClock().timestamp_ms()
     batch = pa.record_batch(
@@ -195,7 +195,7 @@ def test_sound_rows_of_a_refused_batch_are_sent_again(cluster: EmbeddedCluster) 
     assert task.report.spans == {"b": {0: OffsetSpan(3, 0, 2)}}
 
 
-def test_rows_of_a_batch_that_is_refused_as_a_whole_are_tried_in_parts(
+def test_rows_of_a_batch_that_is_rejected_as_a_whole_are_tried_in_parts(
     cluster: EmbeddedCluster,
 ) -> None:
     """Nobody says which row is at fault; it is found, and the others arrive."""
@@ -272,7 +272,7 @@ def test_a_topic_made_again_is_no_fault_of_rows_that_name_no_partition(
     assert _written_in_vain(options, gone, value=[b"x"], partition=partition).report.skipped_count
 
 
-def test_rows_that_are_refused_for_none_of_them_are_not_sent_for_ever(
+def test_rows_that_are_rejected_for_none_of_them_are_not_sent_for_ever(
     cluster: EmbeddedCluster,
 ) -> None:
     """A broker that names records which are not in the batch fails the task."""

@@ -218,7 +218,7 @@ def test_delay_out_of_range_leaves_nothing_behind() -> None:
     assert (purgatory.watched_count, purgatory.delayed_count, len(timer)) == (0, 0, 0)
 
 
-def test_no_key_is_refused() -> None:
+def test_no_key_is_rejected() -> None:
     """An operation that no event can wake is not watched."""
     timer, purgatory = made()
     with pytest.raises(ValueError, match="at least one key"):
@@ -242,7 +242,7 @@ def test_completed_while_the_keys_are_made() -> None:
     assert (purgatory.watched_count, purgatory.delayed_count, len(timer)) == (0, 0, 0)
 
 
-def test_purge_interval_out_of_range_is_refused() -> None:
+def test_purge_interval_out_of_range_is_rejected() -> None:
     """The error names the setting."""
     with pytest.raises(ValueError, match="purge_interval"):
         Purgatory("test", Timer(0), purge_interval=0)

@@ -123,7 +123,7 @@ def test_shutdown_cancels_waiting_operations() -> None:
     assert timer.shutdown() == 0
 
 
-def test_use_after_shutdown_is_refused() -> None:
+def test_use_after_shutdown_is_rejected() -> None:
     """The error says so; a task of another timer stays where it is."""
     timer, other = SystemTimer(SystemClock()), SystemTimer(SystemClock())
     timer.shutdown()
@@ -153,7 +153,7 @@ def test_shutdown_from_a_task_does_not_wait_for_itself() -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [2**63, 2**63 - 1, 10**30])
-def test_delay_beyond_int64_is_refused(timer: SystemTimer, delay_ms: int) -> None:
+def test_delay_beyond_int64_is_rejected(timer: SystemTimer, delay_ms: int) -> None:
     """Clear errors, and the timer continues."""
     ran = threading.Event()
     with pytest.raises(ValueError, match="beyond the timer's range"):

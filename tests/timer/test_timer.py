@@ -131,7 +131,7 @@ def test_interrupted_advance_loses_nothing() -> None:
     assert fired == [2, 3]
 
 
-def test_advance_from_within_a_task_is_refused() -> None:
+def test_advance_from_within_a_task_is_rejected() -> None:
     """A task that advances its own timer gets an error; the timer continues."""
     timer = Timer(0)
     rejected: list[str] = []
@@ -152,7 +152,7 @@ def test_advance_from_within_a_task_is_refused() -> None:
     assert fired == [2, 30]
 
 
-def test_time_going_back_is_refused_and_loses_nothing() -> None:
+def test_time_going_back_is_rejected_and_loses_nothing() -> None:
     """The error names both times."""
     timer = Timer(100)
     fired: list[int] = []

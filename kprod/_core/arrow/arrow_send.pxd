@@ -9,7 +9,7 @@ from kprod._core.send.bulk_send cimport BulkCall
 # The reason why the compiled loop returned.
 cdef enum Stop:
     ROWS_ENDED = 0
-    ROW_REFUSED = 1
+    ROW_REJECTED = 1
     NO_PRIVATE_BATCH = 2
     NEEDS_CHUNKS = 3
     IS_FULL = 4

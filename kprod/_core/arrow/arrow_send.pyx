@@ -124,7 +124,7 @@ cdef class ArrowCall(BulkCall):
             self.account.record_count = self._first_call_index + row
             if stop == ROWS_ENDED:
                 break
-            if stop == ROW_REFUSED:
+            if stop == ROW_REJECTED:
                 row += self._reject_row(row, first)
             elif stop == NO_MEMORY:
                 raise MemoryError("no memory for the account of a bulk send")
@@ -159,7 +159,7 @@ cdef class ArrowCall(BulkCall):
         while row[0] < end:
             route = routes[row[0] - first]
             if route < 0:
-                return ROW_REFUSED
+                return ROW_REJECTED
             slot = &self._batches.slots[
                 self._batches.sticky_slot if route == STICKY_SLOT else route
             ]
@@ -197,7 +197,7 @@ cdef class ArrowCall(BulkCall):
                 self._plan.routes[here - first] = min(
                     <int32_t>self._rows.look(here, &look), ROW_CHANGED
                 )
-                stop = ROW_REFUSED
+                stop = ROW_REJECTED
                 break
             outcome = (<BatchBuilder>slot.builder).append(&record)
             if outcome != APPENDED:

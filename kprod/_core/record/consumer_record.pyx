@@ -184,7 +184,7 @@ cdef object _as_bytes(object content):
 
 
 cdef object _checked_content(str name, object content):
-    """Refuse contents through which a reference cycle could pass."""
+    """Reject contents through which a reference cycle could pass."""
     if content is None or type(content) in (bytes, memoryview):
         return content
     raise TypeError(f"{name} must be bytes, memoryview or None, got {type(content).__name__}")

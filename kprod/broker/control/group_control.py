@@ -20,14 +20,14 @@ class GroupControl(ReplicaControl):
         return self._kprod.call(self._kprod.engine.state.groups.views)
 
     def group(self, group_id: str) -> GroupView:
-        """Return the state of one group; raises `Refused` if it is unknown."""
+        """Return the state of one group; raises `Rejected` if it is unknown."""
         return self._kprod.call(lambda: self._kprod.engine.state.groups.view(group_id))
 
     def expire_member(self, group_id: str, member: str) -> None:
         """Make a member's session expire now; `member` is its id or its instance id.
 
         Raises:
-            Refused: The group or the member is unknown.
+            Rejected: The group or the member is unknown.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.expire_member(group_id, member))
 
@@ -35,7 +35,7 @@ class GroupControl(ReplicaControl):
         """Start a rebalance of a group, as if a member had joined again.
 
         Raises:
-            Refused: The group is unknown, or has no members.
+            Rejected: The group is unknown, or has no members.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.rebalance(group_id))
 
@@ -48,7 +48,7 @@ class GroupControl(ReplicaControl):
             to: Id of a running broker, as for `move_leader`.
 
         Raises:
-            Refused: The broker does not run.
+            Rejected: The broker does not run.
         """
         groups = self._kprod.engine.state.groups
         self.move_leader(*self._kprod.call(lambda: groups.partition_of(group_id).name), to=to)

@@ -5,7 +5,7 @@ Thread-safety: as `EmbeddedCluster`.
 
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.partition_view import PartitionView
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.protocol.error_table import ErrorCode
 
 
@@ -32,12 +32,12 @@ class ReplicaControl:
                 it has no replica, it gets the old leader's.
 
         Raises:
-            Refused: The partition is unknown, or the broker does not run.
+            Rejected: The partition is unknown, or the broker does not run.
         """
 
         def move() -> None:
             if not self._kprod.engine.state.is_alive(to):
-                raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {to} does not run")
+                raise Rejected(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {to} does not run")
             self._kprod.engine.partition(topic, partition).lead(to)
             self._kprod.engine.state.recount()
 

@@ -38,7 +38,7 @@ class TopicControl:
             settings: Topic settings by Kafka's dotted name, such as `message.timestamp.type`.
 
         Raises:
-            Refused: The name or a setting is invalid, or the topic exists; the text says which.
+            Rejected: The name or a setting is invalid, or the topic exists; the text says which.
         """
         self._kprod.call(
             lambda: self._kprod.engine.state.create_topic(
@@ -60,7 +60,7 @@ class TopicControl:
             Records in order of offset, by partition.
 
         Raises:
-            Refused: The topic is unknown.
+            Rejected: The topic is unknown.
         """
         encoded = self.batches(topic)
         return {
@@ -84,7 +84,7 @@ class TopicControl:
         closes a segment only when something is appended.
 
         Raises:
-            Refused: The topic is unknown.
+            Rejected: The topic is unknown.
             OSError: A segment cannot be closed.
         """
 
@@ -111,7 +111,7 @@ class TopicControl:
             A summary for each partition.
 
         Raises:
-            Refused: The topic is unknown, or its policy has no `compact`.
+            Rejected: The topic is unknown, or its policy has no `compact`.
             OSError: A file cannot be read or written.
         """
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kprod.broker.group.member import NO_ASSIGNMENT, Member, Protocols
 from kprod.broker.group.state import MOVES, GroupState
 from kprod.broker.group.subscription import CONSUMER_TYPE, subscribed_topics
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
@@ -157,27 +157,27 @@ class Group:
             The member.
 
         Raises:
-            Refused: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+            Rejected: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise Rejected(ErrorCode.UNKNOWN_MEMBER_ID)
             if known != member_id:
-                raise Refused(ErrorCode.FENCED_INSTANCE_ID)
+                raise Rejected(ErrorCode.FENCED_INSTANCE_ID)
         member = self.members.get(member_id)
         if member is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Rejected(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     def check_generation(self, generation: int) -> None:
         """Check that a request is of this generation.
 
         Raises:
-            Refused: ILLEGAL_GENERATION.
+            Rejected: ILLEGAL_GENERATION.
         """
         if generation != self.generation:
-            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+            raise Rejected(ErrorCode.ILLEGAL_GENERATION)
 
     def add(self, member: Member, protocol_type: str, join: Request | None = None) -> None:
         """Add a member; the first member becomes the leader and sets the group's protocol type.

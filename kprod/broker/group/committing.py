@@ -22,7 +22,7 @@ from kprod.broker.group.records import (
 )
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import Event, GroupState, rejection
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
@@ -42,7 +42,7 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
         The group.
 
     Raises:
-        Refused: The whole commit is rejected.
+        Rejected: The whole commit is rejected.
     """
     body = request.body
     generation: int = body["generation_id_or_member_epoch"]
@@ -50,7 +50,7 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
     if group is None:
         if generation >= 0:
             knows_code = request.api_version >= _FIRST_VERSION_WITH_GROUP_NOT_FOUND
-            raise Refused(
+            raise Rejected(
                 ErrorCode.GROUP_ID_NOT_FOUND if knows_code else ErrorCode.ILLEGAL_GENERATION
             )
         return shard.group_or_new(body["group_id"])
@@ -61,7 +61,7 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
         _check_state(group, Event.SIMPLE_COMMIT)
         return group
     if group.state is GroupState.DEAD:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise Rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     member = group.check_member(member_id, instance_id)
     group.check_generation(generation)
     _check_state(group, Event.MEMBER_COMMIT)
@@ -96,13 +96,13 @@ def check_offset_delete(shard: CoordinatorShard, group_id: str) -> Group:
         The group.
 
     Raises:
-        Refused: The group is unknown, or its members are not consumers.
+        Rejected: The group is unknown, or its members are not consumers.
     """
     group = shard.groups.get(group_id)
     if group is None:
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise Rejected(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not GroupState.EMPTY and not group.is_consumers:
-        raise Refused(ErrorCode.NON_EMPTY_GROUP)
+        raise Rejected(ErrorCode.NON_EMPTY_GROUP)
     return group
 
 
@@ -164,7 +164,7 @@ def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], o
 def _check_state(group: Group, event: Event) -> None:
     code = rejection(event, group.state)
     if code != ErrorCode.NONE:
-        raise Refused(code)
+        raise Rejected(code)
 
 
 def _has(offsets: OffsetTable, key: OffsetKey) -> bool:

@@ -24,7 +24,7 @@ from kprod.broker.group.sessions import renew
 from kprod.broker.group.shard import CoordinatorShard, Waiting
 from kprod.broker.group.state import GroupState
 from kprod.broker.group.view import GroupView
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.topic import Topic
 from kprod.protocol.error_table import ErrorCode
@@ -68,7 +68,7 @@ class GroupCoordinator:
             The topic, all its partitions loaded.
 
         Raises:
-            Refused: It cannot be made.
+            Rejected: It cannot be made.
         """
         topic = self._context.topics.get(OFFSETS_TOPIC)
         if topic is not None:
@@ -102,7 +102,7 @@ class GroupCoordinator:
             The partition, its shard loading or loaded if it has a leader.
 
         Raises:
-            Refused: It cannot be made.
+            Rejected: It cannot be made.
         """
         topic = self.offsets_topic()
         return topic.partitions[partition_index(group_id, len(topic.partitions))]
@@ -118,17 +118,17 @@ class GroupCoordinator:
             The shard, loaded.
 
         Raises:
-            Refused: With NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+            Rejected: With NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
         """
         topic = self._context.topics.get(OFFSETS_TOPIC)
         if topic is None:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise Rejected(ErrorCode.NOT_COORDINATOR)
         index = partition_index(group_id, len(topic.partitions))
         shard = self._shards.get(index)
         if shard is None or topic.partitions[index].leader_id != node_id:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise Rejected(ErrorCode.NOT_COORDINATOR)
         if not shard.is_loaded:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise Rejected(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
     def shards_of(self, node_id: int) -> Iterator[CoordinatorShard]:
@@ -174,7 +174,7 @@ class GroupCoordinator:
             A snapshot of the group.
 
         Raises:
-            Refused: It is unknown.
+            Rejected: It is unknown.
         """
         shard, group = self._found(group_id)
         return GroupView.of(group, shard.offsets, shard.leadership[0])
@@ -187,12 +187,12 @@ class GroupCoordinator:
             member_id: The member's id or its instance id.
 
         Raises:
-            Refused: Group or member is unknown.
+            Rejected: Group or member is unknown.
         """
         shard, group = self._found(group_id)
         member = group.members.get(group.static_members.get(member_id, member_id))
         if member is None:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"group {group_id!r} has no member {member_id!r}; its members are"
                 f" {list(group.members)[:10]}",
@@ -203,11 +203,11 @@ class GroupCoordinator:
         """Let a group rebalance now, as if a member had asked for it.
 
         Raises:
-            Refused: It is unknown, or has no members.
+            Rejected: It is unknown, or has no members.
         """
         shard, group = self._found(group_id)
         if not group.members:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"cannot rebalance group {group_id!r}: it has no members",
             )
@@ -218,7 +218,7 @@ class GroupCoordinator:
         for shard in self._shards.values():
             if group_id in shard.groups:
                 return shard, shard.groups[group_id]
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+        raise Rejected(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
 
     def _begin(self, index: int, partition: Partition) -> None:
         shard = CoordinatorShard(

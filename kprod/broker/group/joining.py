@@ -13,7 +13,7 @@ from kprod.broker.group.rebalance import prepare_or_complete
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import Event, GroupState, rejection
 from kprod.broker.group.static_members import replace_static
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
@@ -41,10 +41,10 @@ def join(shard: CoordinatorShard, request: Request) -> None:
     group = shard.group_or_new(body["group_id"])
     try:
         _take(shard, group, request)
-    except Refused as refused:
-        _reject(request, refused.code, member_id)
+    except Rejected as rejected:
+        _reject(request, rejected.code, member_id)
     if is_new_group:
-        # Written even if the join is refused, and without the member, as Kafka does.
+        # Written even if the join is rejected, and without the member, as Kafka does.
         empty = Group(group.group_id, shard.timestamp_ms)
         shard.write_group(empty, lambda code: _group_written(shard, group, request, code))
 
@@ -60,7 +60,7 @@ def _take(shard: CoordinatorShard, group: Group, request: Request) -> None:
     if code == ErrorCode.NONE and not group.supports(body["protocol_type"], protocols_of(request)):
         code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if code != ErrorCode.NONE:
-        raise Refused(code)
+        raise Rejected(code)
     if member_id == NO_MEMBER_ID:
         _join_new(shard, group, request)
     else:
@@ -91,13 +91,13 @@ def _join_known(shard: CoordinatorShard, group: Group, request: Request) -> None
     if member_id in group.pending_joins:
         if instance_id is not None:
             # Kafka fails inside here: an id is only given out to dynamic members.
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR)
         _add(shard, group, request, member_id)
         return
     member = group.check_member(member_id, instance_id)
     code = rejection(Event.JOIN_KNOWN, group.state)
     if code != ErrorCode.NONE:
-        raise Refused(code)
+        raise Rejected(code)
     is_leader = member_id == group.leader_id
     must_rebalance = group.state is GroupState.PREPARING or (
         member.protocols != protocols_of(request)

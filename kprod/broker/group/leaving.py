@@ -20,7 +20,7 @@ from kprod.broker.group.rebalance import (
 )
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import Event, GroupState, rejection
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.protocol.error_table import ErrorCode
 
 
@@ -36,14 +36,14 @@ def leave(shard: CoordinatorShard, group_id: str, identities: list[Mapping[str, 
         An error code for each member.
 
     Raises:
-        Refused: The group's state allows no removal.
+        Rejected: The group's state allows no removal.
     """
     group = shard.groups.get(group_id)
     if group is None:
         return [ErrorCode.UNKNOWN_MEMBER_ID for _ in identities]
     code = rejection(Event.LEAVE, group.state)
     if code != ErrorCode.NONE:
-        raise Refused(code)
+        raise Rejected(code)
     codes = [_left(group, it["member_id"], it["group_instance_id"]) for it in identities]
     if ErrorCode.NONE in codes and group.state is not GroupState.EMPTY:
         prepare_or_complete(shard, group)
@@ -133,8 +133,8 @@ def _left(group: Group, member_id: str, instance_id: str | None) -> int:
         return ErrorCode.NONE
     try:
         member = group.check_member(member_id, instance_id)
-    except Refused as refused:
-        return refused.code
+    except Rejected as rejected:
+        return rejected.code
     _take_out(group, member)
     return ErrorCode.NONE
 

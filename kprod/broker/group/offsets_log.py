@@ -15,7 +15,7 @@ from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.records import LogRecord
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
@@ -77,8 +77,8 @@ class OffsetsLog:
         """
         try:
             base_offset, last_offset = self._appended(records)
-        except Refused as refused:
-            done(told(refused.code), -1)
+        except Rejected as rejected:
+            done(told(rejected.code), -1)
             return False
         outcome: dict[str, Any] = {"error_code": int(ErrorCode.NONE)}
         operation = DelayedProduce(
@@ -100,7 +100,7 @@ class OffsetsLog:
             self._node_id,
             self._epoch,
         ):
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         timestamp_ms = context.clock.timestamp_ms()
         encoded = memoryview(
             bytearray(
@@ -113,13 +113,13 @@ class OffsetsLog:
             )
         )
         if len(encoded) > partition.config.max_message_bytes:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"{len(encoded)} bytes of group records; {partition.config.max_message_bytes} are"
                 " allowed (message_max_bytes)",
             )
         if context.log_bytes + len(encoded) > context.log_bytes_max:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the logs have {context.log_bytes} bytes; the limit is log_bytes_max",
             )
@@ -129,6 +129,6 @@ class OffsetsLog:
             appended = partition.append(batch, encoded, timestamp_ms, acks=-1)
         except OSError as error:
             text = f"{partition.name} cannot be written: {error}"
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+            raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
         context.log_bytes += partition.log.size_bytes - size_before
         return appended.base_offset, appended.last_offset

@@ -27,7 +27,7 @@ def heartbeat(shard: CoordinatorShard, body: dict[str, Any]) -> int:
         The error code.
 
     Raises:
-        Refused: Group, member or generation are invalid.
+        Rejected: Group, member or generation are invalid.
     """
     group = shard.groups.get(body["group_id"])
     if group is None:

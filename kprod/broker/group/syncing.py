@@ -9,7 +9,7 @@ from kprod.broker.group.classic_group import Group
 from kprod.broker.group.rebalance import note_sync, prepare, propagate
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import Event, GroupState, rejection
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
@@ -22,18 +22,18 @@ def sync(shard: CoordinatorShard, request: Request) -> None:
         request: A request of version 0 to 5.
 
     Raises:
-        Refused: Group, member, generation, protocol or state are invalid.
+        Rejected: Group, member, generation, protocol or state are invalid.
     """
     body = request.body
     group = shard.groups.get(body["group_id"])
     if group is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        raise Rejected(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(body["member_id"], body["group_instance_id"])
     group.check_generation(body["generation_id"])
     _check_protocol(group, request)
     code = rejection(Event.SYNC, group.state)
     if code != ErrorCode.NONE:
-        raise Refused(code)
+        raise Rejected(code)
     if group.state is GroupState.STABLE:
         note_sync(shard, group, member.member_id)
         request.answer(synced(group, member))
@@ -53,7 +53,7 @@ def _check_protocol(group: Group, request: Request) -> None:
         (request.body["protocol_name"], group.protocol),
     )
     if any(asked not in {None, known} for asked, known in wanted):
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise Rejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _write_assignments(shard: CoordinatorShard, group: Group, request: Request) -> None:

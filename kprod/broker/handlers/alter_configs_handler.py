@@ -18,7 +18,7 @@ Source: Kafka ConfigurationControlManager.legacyAlterConfigs.
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.config_resources import Resource, answered, change_each
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -44,7 +44,7 @@ class AlterConfigsHandler(Handler):
             overrides = {it["name"]: it["value"] for it in resource["configs"]}
             for name, value in overrides.items():
                 if value is None:
-                    raise Refused(ErrorCode.INVALID_REQUEST, f"the setting {name!r} is null")
+                    raise Rejected(ErrorCode.INVALID_REQUEST, f"the setting {name!r} is null")
             self._state.alter_topic(resource["resource_name"], overrides, dry_run=dry_run)
 
         request.answer(change_each(request.body["resources"], change))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from kprod.broker.rejection import Refused, shortened
+from kprod.broker.rejection import Rejected, shortened
 from kprod.broker.request import Body
 from kprod.broker.topic_checks import check_name
 from kprod.errors import ConfigError
@@ -25,7 +25,7 @@ def change_each(resources: Sequence[Resource], change: Callable[[Resource], None
 
     Args:
         resources: The resources of the request.
-        change: Changes one topic's settings; raises `Refused` or `ConfigError`.
+        change: Changes one topic's settings; raises `Rejected` or `ConfigError`.
 
     Returns:
         The response.
@@ -48,7 +48,7 @@ def _changed(resource: Resource, count: int, change: Callable[[Resource], None])
     try:
         _check(resource, count)
         change(resource)
-    except Refused as rejected:
+    except Rejected as rejected:
         return answered(resource, rejected.code, rejected.text)
     except ConfigError as error:
         return answered(resource, ErrorCode.INVALID_CONFIG, shortened(str(error)))
@@ -57,15 +57,15 @@ def _changed(resource: Resource, count: int, change: Callable[[Resource], None])
 
 def _check(resource: Resource, count: int) -> None:
     if count > 1:
-        raise Refused(ErrorCode.INVALID_REQUEST, "the resource is in the request twice")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "the resource is in the request twice")
     if resource["resource_type"] != TOPIC:
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_REQUEST,
             f"resources of type {resource['resource_type']} cannot be changed here",
         )
     if not resource["resource_name"]:
-        raise Refused(ErrorCode.INVALID_REQUEST, "the resource has no name")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "the resource has no name")
     check_name(resource["resource_name"])
     counts = Counter(it["name"] for it in resource["configs"])
     if any(it > 1 for it in counts.values()):
-        raise Refused(ErrorCode.INVALID_REQUEST, "a setting is in the resource twice")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "a setting is in the resource twice")

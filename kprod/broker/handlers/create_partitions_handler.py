@@ -21,7 +21,7 @@ from typing import Any
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.broker.topic_checks import check_additions
 from kprod.protocol.api import ApiKey
@@ -45,7 +45,7 @@ class CreatePartitionsHandler(Handler):
         entries = {entry["name"]: entry for entry in request.body["topics"]}
         try:
             check_additions(sum(map(self._additions, entries.values())))
-        except Refused as rejected:
+        except Rejected as rejected:
             results = [_answer(it, rejected.code, rejected.text) for it in entries.values()]
             request.answer({"results": results})  # case E
             return
@@ -74,7 +74,7 @@ class CreatePartitionsHandler(Handler):
                 assignment=None if assignments is None else _assigned(assignments),
                 dry_run=request.body["validate_only"],
             )
-        except Refused as rejected:
+        except Rejected as rejected:
             return _answer(entry, rejected.code, rejected.text)
         return _answer(entry, ErrorCode.NONE, None)
 

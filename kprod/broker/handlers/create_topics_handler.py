@@ -27,7 +27,7 @@ from typing import Any
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.handlers.topic_settings_reply import created_fields, topic_settings
-from kprod.broker.rejection import Refused, shortened
+from kprod.broker.rejection import Rejected, shortened
 from kprod.broker.request import Body, Request
 from kprod.broker.topic_checks import check_additions
 from kprod.broker.work_slices import TOPIC_COST, run_in_slices
@@ -55,7 +55,7 @@ class CreateTopicsHandler(Handler):
         entries = request.body["topics"]
         try:
             check_additions(sum(map(self._additions, entries)))
-        except Refused as rejected:
+        except Rejected as rejected:
             topics = [_rejected(entry, rejected.code, rejected.text) for entry in entries]
             request.answer({"topics": topics})  # case H
             return
@@ -91,7 +91,7 @@ class CreateTopicsHandler(Handler):
             return _rejected(entry, ErrorCode.INVALID_REQUEST, text)  # case D
         try:
             return self._made(request, entry)
-        except Refused as rejected:
+        except Rejected as rejected:
             return _rejected(entry, rejected.code, rejected.text)
         except ConfigError as error:
             return _rejected(entry, ErrorCode.INVALID_CONFIG, shortened(str(error)))  # case E
@@ -122,7 +122,7 @@ def _overrides(entry: Mapping[str, Any]) -> dict[str, str | None]:
     overrides: dict[str, str | None] = {it["name"]: it["value"] for it in entry["configs"]}
     for name, value in overrides.items():
         if value is None:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"the setting {name!r} is null")  # case E
+            raise Rejected(ErrorCode.INVALID_CONFIG, f"the setting {name!r} is null")  # case E
     return overrides
 
 
@@ -131,13 +131,13 @@ def _assignment(entry: Mapping[str, Any]) -> list[list[int]] | None:
     if not assignments:
         return None
     if entry["num_partitions"] != -1 or entry["replication_factor"] != -1:
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_REQUEST,
             "an assignment excludes partition count and replication factor",
         )
     nodes = {it["partition_index"]: list(it["broker_ids"]) for it in assignments}
     if sorted(nodes) != list(range(len(assignments))):
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"the partitions assigned are not 0 to {len(assignments) - 1}, each once",
         )

@@ -16,7 +16,7 @@ from typing import Any
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.committing import delete_group
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 
@@ -45,8 +45,8 @@ class DeleteGroupsHandler(Handler):
             try:
                 request.access.check("DELETE", "group", group_id)
                 shard = self._state.groups.shard(request.node_id, group_id)
-            except Refused as refused:
-                finish(refused.code)  # case B
+            except Rejected as rejected:
+                finish(rejected.code)  # case B
             else:
                 delete_group(shard, group_id, finish)
 

@@ -24,7 +24,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_delete import DelayedDelete, WaitingDelete
 from kprod.broker.deleted_records import delete_records
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.broker.topic_checks import INTERNAL_TOPICS
 from kprod.protocol.api import ApiKey
@@ -86,7 +86,7 @@ class DeleteRecordsHandler(Handler):
                 return answer
             partition = self._state.topics.led_partition(name, index, request.node_id)  # case A
             offset = delete_records(partition, entry["offset"])  # cases C, D and G
-        except Refused as rejected:
+        except Rejected as rejected:
             answer["error_code"] = rejected.code
         else:
             waiting.append(WaitingDelete(partition, request.node_id, offset, answer))

@@ -16,7 +16,7 @@ from typing import Any
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.broker.work_slices import TOPIC_COST, run_in_slices
 from kprod.protocol.api import ApiKey
@@ -69,7 +69,7 @@ class DeleteTopicsHandler(Handler):
         try:
             request.access.check("DELETE", "topic", name)
             self._state.delete_topic(name)
-        except Refused as rejected:
+        except Rejected as rejected:
             return _answer(name, topic_id, rejected.code, rejected.text)
         return _answer(name, topic_id, ErrorCode.NONE, None)
 

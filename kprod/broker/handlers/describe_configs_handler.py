@@ -26,7 +26,7 @@ from kprod.broker.handlers.topic_settings_reply import (
     described_fields,
     topic_settings,
 )
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -56,14 +56,14 @@ class DescribeConfigsHandler(Handler):
 
     def reject(self, request: Request, code: int) -> Body:
         """Set the error code for every resource."""
-        rejected = Refused(code)
+        rejected = Rejected(code)
         resources = request.body["resources"]
         return {"results": [_answer(entry, rejected, ()) for entry in resources]}
 
     def _one(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
         try:
             told = self._told(request, entry)
-        except Refused as rejected:
+        except Rejected as rejected:
             return _answer(entry, rejected, ())
         keys = entry["configuration_keys"]
         wanted = None if keys is None else set(keys)
@@ -82,25 +82,25 @@ class DescribeConfigsHandler(Handler):
             if not name:
                 return []  # case C
             if name != str(request.node_id):
-                raise Refused(
+                raise Rejected(
                     ErrorCode.INVALID_REQUEST,
                     f"broker {request.node_id} was asked for the settings of {name!r}",
                 )  # case C
             return broker_settings(self._state.config, self._state.nodes[request.node_id])
         if entry["resource_type"] != _TOPIC:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_REQUEST,
                 f"resources of type {entry['resource_type']} have no settings here",
             )  # case D
         request.access.check("DESCRIBE_CONFIGS", "topic", name)
         topic = self._state.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
         return topic_settings(topic, self._state.config)
 
 
 def _answer(
-    entry: Mapping[str, Any], rejected: Refused | None, configs: Sequence[Mapping[str, Any]]
+    entry: Mapping[str, Any], rejected: Rejected | None, configs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.NONE if rejected is None else rejected.code,

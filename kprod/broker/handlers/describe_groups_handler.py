@@ -18,7 +18,7 @@ from kprod.broker.group.classic_group import Group
 from kprod.broker.group.member import Member
 from kprod.broker.group.state import GroupState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused, shortened
+from kprod.broker.rejection import Rejected, shortened
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -49,8 +49,8 @@ class DescribeGroupsHandler(Handler):
         try:
             request.access.check("DESCRIBE", "group", group_id)
             shard = self._state.groups.shard(request.node_id, group_id)
-        except Refused as refused:
-            return _rejected(group_id, refused.code)  # case C
+        except Rejected as rejected:
+            return _rejected(group_id, rejected.code)  # case C
         group = shard.groups.get(group_id)
         if group is not None:
             return _described(group)

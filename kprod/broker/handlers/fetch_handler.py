@@ -53,7 +53,7 @@ from kprod.broker.log.aborted_lookup import aborted_in
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
 from kprod.broker.partition_transactions import last_stable_offset, replica_end
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replica_choice import nearest_follower, serves_as_follower
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
@@ -211,8 +211,8 @@ class FetchHandler(Handler):
             name = "" if known is None else known.name
         if name and not request.access.may("READ", "topic", name):
             denied = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            refused = [_Wanted(entry, None, denied) for entry in topic["partitions"]]
-            return _Topic(name, topic_id, refused)
+            rejected = [_Wanted(entry, None, denied) for entry in topic["partitions"]]
+            return _Topic(name, topic_id, rejected)
         wanted = []
         for entry in topic["partitions"]:
             partition = self._state.topics.partition(name, entry["partition"])
@@ -275,14 +275,14 @@ def check_leader_epoch(partition: Partition, epoch: int) -> None:
         epoch: The client's leader epoch; −1 if unknown.
 
     Raises:
-        Refused: The epochs differ.
+        Rejected: The epochs differ.
     """
     if epoch in {_NO_EPOCH, partition.leader_epoch}:
         return
     message = f"leader epoch {epoch}, {partition.name} has {partition.leader_epoch}"
     if epoch < partition.leader_epoch:
-        raise Refused(ErrorCode.FENCED_LEADER_EPOCH, message)
-    raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
+        raise Rejected(ErrorCode.FENCED_LEADER_EPOCH, message)
+    raise Rejected(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
 
 
 def _judged(
@@ -296,7 +296,7 @@ def _judged(
     try:
         check_leader_epoch(partition, entry["current_leader_epoch"])
         diverging = _diverging(partition, entry["last_fetched_epoch"], entry["fetch_offset"])
-    except Refused as rejected:
+    except Rejected as rejected:
         return _Wanted(entry, partition, rejected.code)  # cases C and D
     if diverging is None and not is_readable(partition, entry["fetch_offset"]):
         return _Wanted(entry, partition, int(ErrorCode.OFFSET_OUT_OF_RANGE))  # case D
@@ -316,7 +316,7 @@ def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> Ep
         return None
     end = partition.log.epochs.end_of(last_fetched_epoch, partition.log.log_end_offset)
     if end.end_offset < 0 or offset < partition.log.log_start_offset:
-        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        raise Rejected(ErrorCode.OFFSET_OUT_OF_RANGE)
     return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
 
 

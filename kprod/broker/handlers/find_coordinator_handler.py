@@ -18,7 +18,7 @@ from typing import Any
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import NO_LEADER
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
@@ -58,8 +58,8 @@ class FindCoordinatorHandler(Handler):
         try:
             request.access.check("DESCRIBE", "group", key)
             partition = self._state.groups.partition_of(key)
-        except Refused as refused:
-            return _nobody(key, refused.code, refused.text)
+        except Rejected as rejected:
+            return _nobody(key, rejected.code, rejected.text)
         if partition.leader_id == NO_LEADER:
             return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)  # case A
         node = self._state.nodes[partition.leader_id]

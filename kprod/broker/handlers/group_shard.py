@@ -6,7 +6,7 @@ Source: Kafka GroupCoordinatorService (4.3.1) for the order of the checks.
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.shard import CoordinatorShard
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
@@ -22,11 +22,11 @@ def shard_of(state: ClusterState, request: Request) -> CoordinatorShard:
         The shard, loaded.
 
     Raises:
-        Refused: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR or
+        Rejected: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR or
             COORDINATOR_LOAD_IN_PROGRESS.
     """
     group_id: str = request.body["group_id"]
     request.access.check("READ", "group", group_id)
     if not group_id:
-        raise Refused(ErrorCode.INVALID_GROUP_ID)
+        raise Rejected(ErrorCode.INVALID_GROUP_ID)
     return state.groups.shard(request.node_id, group_id)

@@ -13,7 +13,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.sessions import heartbeat
 from kprod.broker.handlers.group_shard import shard_of
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -34,8 +34,8 @@ class HeartbeatHandler(Handler):
         """Respond immediately."""
         try:
             code = heartbeat(shard_of(self._state, request), request.body)
-        except Refused as refused:
-            code = refused.code
+        except Rejected as rejected:
+            code = rejected.code
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.NONE  # case A
         request.answer(self.reject(request, code))

@@ -23,7 +23,7 @@ from typing import Any
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.config_resources import Resource, answered, change_each
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.broker.topic_config import TopicConfig
 from kprod.broker.topic_settings import LIST, TOPIC_SETTINGS
@@ -63,7 +63,7 @@ class IncrementalAlterConfigsHandler(Handler):
     def _overrides(self, resource: Resource) -> dict[str, str | None]:
         topic = self._state.topics.get(resource["resource_name"])
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
+            raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
         overrides = dict(topic.overrides)
         defaults = TopicConfig.of_cluster(self._state.config).described()
         for operation in resource["configs"]:
@@ -76,7 +76,7 @@ def _apply(
 ) -> None:
     name, kind, value = operation["name"], operation["config_operation"], operation["value"]
     if not _SET <= kind <= _SUBTRACT or (value is None and kind != _DELETE):
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_REQUEST, f"operation {kind} with {value!r} for {name!r}"
         )  # case B
     if kind == _DELETE:

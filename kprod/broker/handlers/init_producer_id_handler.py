@@ -15,7 +15,7 @@ Source: Kafka TransactionCoordinator.handleInitProducerId.
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -45,7 +45,7 @@ class InitProducerIdHandler(Handler):
             try:
                 _check_idempotent(request)
                 producer_id = self._state.producer_ids.new_id()
-            except Refused as rejected:
+            except Rejected as rejected:
                 request.answer(self.reject(request, rejected.code))  # case D
                 return
             request.answer({"producer_id": producer_id, "producer_epoch": 0})  # case A

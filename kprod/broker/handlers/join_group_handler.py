@@ -24,7 +24,7 @@ from kprod.broker.group.coordinator import CLIENT_NAME_BYTES_MAX
 from kprod.broker.group.joining import join
 from kprod.broker.handlers.group_shard import shard_of
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -48,8 +48,8 @@ class JoinGroupHandler(Handler):
                 self._check_session_timeout(request)
                 _check_name(request)  # case F
             shard = shard_of(self._state, request)
-        except Refused as refused:
-            request.answer(self.reject(request, refused.code))
+        except Rejected as rejected:
+            request.answer(self.reject(request, rejected.code))
             return
         join(shard, request)
 
@@ -61,11 +61,11 @@ class JoinGroupHandler(Handler):
         config = self._state.config
         lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if not lowest <= request.body["session_timeout_ms"] <= highest:
-            raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)  # case A
+            raise Rejected(ErrorCode.INVALID_SESSION_TIMEOUT)  # case A
 
 
 def _check_name(request: Request) -> None:
     instance_id = request.body["group_instance_id"]
     name = (request.client_id or "") if instance_id is None else instance_id
     if len(name.encode()) > CLIENT_NAME_BYTES_MAX:
-        raise Refused(ErrorCode.INVALID_REQUEST)
+        raise Rejected(ErrorCode.INVALID_REQUEST)

@@ -18,7 +18,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.leaving import leave
 from kprod.broker.handlers.group_shard import shard_of
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -43,8 +43,8 @@ class LeaveGroupHandler(Handler):
         try:
             shard = shard_of(self._state, request)
             codes = leave(shard, request.body["group_id"], identities)
-        except Refused as refused:
-            request.answer(self.reject(request, refused.code))
+        except Rejected as rejected:
+            request.answer(self.reject(request, rejected.code))
             return
         if request.api_version < _FIRST_VERSION_WITH_MANY_MEMBERS:
             request.answer({"error_code": int(codes[0])})  # case A

@@ -30,7 +30,7 @@ from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.time_lookup import first_record_at, latest_record
 from kprod.broker.partition_transactions import readable_end
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
@@ -103,7 +103,7 @@ class ListOffsetsHandler(Handler):
         index = entry["partition_index"]
         try:
             found = self._looked_up(request, name, entry)
-        except Refused as rejected:
+        except Rejected as rejected:
             return {"partition_index": index, "error_code": rejected.code}
         except OSError:  # case H
             return {"partition_index": index, "error_code": int(ErrorCode.KAFKA_STORAGE_ERROR)}
@@ -133,13 +133,13 @@ class ListOffsetsHandler(Handler):
         check_leader_epoch(partition, entry["current_leader_epoch"])
         timestamp = entry["timestamp"]
         if request.api_version < _FIRST_VERSION_WITH.get(timestamp, 0):
-            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+            raise Rejected(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
             return _earliest(partition)
         end = readable_end(partition, request.body["isolation_level"])
         if end < partition.log.epochs.start_of_latest:
             is_told = request.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
-            raise Refused(
+            raise Rejected(
                 ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE
             )  # case G
         if timestamp == _LATEST:
@@ -161,5 +161,5 @@ def _found(log: PartitionLog, timestamp: int) -> _Found:
     elif timestamp >= 0:
         found = first_record_at(log, timestamp)
     else:
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION)  # case D
+        raise Rejected(ErrorCode.UNSUPPORTED_VERSION)  # case D
     return _Found() if found is None else _Found(*found)

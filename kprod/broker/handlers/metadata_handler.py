@@ -28,7 +28,7 @@ from typing import Any
 from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
 from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.topic import Topic
@@ -106,7 +106,7 @@ class MetadataHandler(Handler):
                 return self._described(topic)
             check_name(name)  # case C
             topic = making.make(name)  # case B
-        except Refused as rejected:
+        except Rejected as rejected:
             return _rejected(name, _ZERO_ID, rejected.code)
         if topic is None or not self._state.config.describe_new_topics:
             return _rejected(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -2,8 +2,8 @@
 
 Behaviour, for each partition.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION; from version 10, where topics have
-       ids, an unknown id is UNKNOWN_TOPIC_ID. These are told even if the rest is refused.
-    B. The committing member is checked by `group.committing`; a refusal is told for every
+       ids, an unknown id is UNKNOWN_TOPIC_ID. These are told even if the rest is rejected.
+    B. The committing member is checked by `group.committing`; a rejection is told for every
     partition. C. The client's text is longer than `offset_metadata_max_bytes`:
     OFFSET_METADATA_TOO_LARGE. D. A negative offset is stored, as in Kafka. E. The response waits
     until the in-sync replicas of `__consumer_offsets` have the commit, at most
@@ -21,7 +21,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.committing import Commit, check_commit, commit
 from kprod.broker.group.records import NO_TIMESTAMP, Offset, OffsetKey
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.broker.topic import Topic
 from kprod.protocol.api import ApiKey
@@ -106,8 +106,8 @@ class OffsetCommitHandler(Handler):
             request.access.check("READ", "group", request.body["group_id"])
             shard = self._state.groups.shard(request.node_id, request.body["group_id"])
             check_commit(shard, request)
-        except Refused as refused:
-            finish(refused.code, [answer for _, _, answer in wanted])  # case B
+        except Rejected as rejected:
+            finish(rejected.code, [answer for _, _, answer in wanted])  # case B
             return
         commits: list[Commit] = []
         taken: list[_Answer] = []

@@ -16,7 +16,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.committing import check_offset_delete, delete_offsets
 from kprod.broker.group.records import OffsetKey
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -46,8 +46,8 @@ class OffsetDeleteHandler(Handler):
         try:
             shard = self._state.groups.shard(request.node_id, group_id)
             group = check_offset_delete(shard, group_id)
-        except Refused as refused:
-            request.answer(self.reject(request, refused.code))  # case B
+        except Rejected as rejected:
+            request.answer(self.reject(request, rejected.code))  # case B
             return
         keys = []
         for topic, answer in wanted:

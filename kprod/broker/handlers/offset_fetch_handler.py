@@ -21,7 +21,7 @@ from typing import Any
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -62,8 +62,8 @@ class OffsetFetchHandler(Handler):
         try:
             request.access.check("DESCRIBE", "group", group_id)
             shard = self._state.groups.shard(request.node_id, group_id)
-        except Refused as refused:
-            return _rejected(wanted, refused.code)  # case D
+        except Rejected as rejected:
+            return _rejected(wanted, rejected.code)  # case D
         if wanted["topics"] is None:
             topics = self._all(request, shard, group_id)
         else:

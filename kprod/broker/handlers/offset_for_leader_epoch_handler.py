@@ -17,7 +17,7 @@ from typing import Any
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.fetch_handler import check_leader_epoch
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -68,7 +68,7 @@ class OffsetForLeaderEpochHandler(Handler):
                 name, entry["partition"], request.node_id
             )  # case B
             check_leader_epoch(partition, entry["current_leader_epoch"])
-        except Refused as rejected:
+        except Rejected as rejected:
             return {"partition": entry["partition"], "error_code": rejected.code}
         end = partition.log.epochs.end_of(entry["leader_epoch"], partition.log.log_end_offset)
         return {

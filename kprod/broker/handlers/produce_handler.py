@@ -36,7 +36,7 @@ from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.legacy import up_convert_batches
 from kprod.broker.log.validation import validate_batch
-from kprod.broker.rejection import Refused, RejectedByLog
+from kprod.broker.rejection import Rejected, RejectedByLog
 from kprod.broker.replication import Appended, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.work_slices import SLICE_COST, run_in_slices
@@ -99,7 +99,7 @@ class ProduceHandler(Handler):
         """Set the error code for every partition."""
         responses = [
             _topic_response(
-                topic, [_rejected(it["index"], Refused(code)) for it in topic["partition_data"]]
+                topic, [_rejected(it["index"], Rejected(code)) for it in topic["partition_data"]]
             )
             for topic in request.body["topic_data"]
         ]
@@ -162,7 +162,7 @@ class ProduceHandler(Handler):
                 for number, text in rejected.record_texts.items()
             ]
             return _Part(answer, None)
-        except Refused as rejected:
+        except Rejected as rejected:
             return _Part(_rejected(index, rejected), None)
 
     def _found(self, request: Request, topic: dict[str, Any], index: int) -> Partition:
@@ -170,14 +170,14 @@ class ProduceHandler(Handler):
         if request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             known = self._state.topics.get_by_id(topic["topic_id"])
             if known is None:
-                raise Refused(
+                raise Rejected(
                     ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic['topic_id']}"
                 )  # case B
             name = known.name
         request.access.check("WRITE", "topic", name)
         partition = self._state.topics.partition(name, index)
         if partition is None:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
             )  # case B
         return partition
@@ -186,13 +186,13 @@ class ProduceHandler(Handler):
         self, request: Request, partition: Partition, records: memoryview | None
     ) -> _Part:
         if partition.name.topic == OFFSETS_TOPIC:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"{OFFSETS_TOPIC} is written by the group coordinator alone",
             )  # case L
         code = partition.why_not_led_by(request.node_id)
         if code:
-            raise Refused(
+            raise Rejected(
                 code, f"broker {request.node_id} does not lead {partition.name}"
             )  # cases C and H
         if request.api_version < _FIRST_VERSION_WITH_BATCHES:
@@ -227,7 +227,7 @@ class ProduceHandler(Handler):
         )
         encoded = encoded[: batch.size_bytes]  # without the cut-off batch after it
         if state.log_bytes + batch.size_bytes > state.log_bytes_max:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max",
             )  # case H
@@ -236,7 +236,7 @@ class ProduceHandler(Handler):
             appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
         except OSError as error:
             text = f"a batch of {partition.name} cannot be written: {error}"
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error  # case H
+            raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR, text) from error  # case H
         state.log_bytes += partition.log.size_bytes - size_before
         return appended
 
@@ -269,7 +269,7 @@ class ProduceHandler(Handler):
     def _known(self, request: Request, topic: dict[str, Any], index: int) -> Partition | None:
         try:
             return self._found(request, topic, index)
-        except Refused:
+        except Rejected:
             return None
 
     def _end_without_response(self, request: Request, responses: list[dict[str, Any]]) -> None:
@@ -288,7 +288,7 @@ def _topic_response(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dic
     }
 
 
-def _rejected(index: int, rejected: Refused) -> dict[str, Any]:
+def _rejected(index: int, rejected: Rejected) -> dict[str, Any]:
     return {
         "index": index,
         "error_code": rejected.code,

@@ -13,7 +13,7 @@ Source: Kafka's SaslServerAuthenticator (4.3), KIP-152, KIP-368.
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -36,8 +36,8 @@ class SaslAuthenticateHandler(Handler):
         assert session is not None  # noqa: S101 - the dispatcher gives it
         try:
             verdict = session.authenticate(bytes(request.body["auth_bytes"]))
-        except Refused as refused:
-            body = {**self.reject(request, refused.code), "error_message": refused.text}
+        except Rejected as rejected:
+            body = {**self.reject(request, rejected.code), "error_message": rejected.text}
             if not session.is_closing:
                 request.answer(body)  # case C
                 return

@@ -32,8 +32,8 @@ class SaslHandshakeHandler(Handler):
         """Respond immediately."""
         assert request.session is not None  # noqa: S101 - the dispatcher gives it
         code = request.session.begin(request.body["mechanism"])
-        is_refused = code == ErrorCode.ILLEGAL_SASL_STATE
-        mechanisms = [] if is_refused else list(self._state.security.mechanisms)
+        is_rejected = code == ErrorCode.ILLEGAL_SASL_STATE
+        mechanisms = [] if is_rejected else list(self._state.security.mechanisms)
         body = {"error_code": code, "mechanisms": mechanisms}
         if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             request.answer_and_close(body)  # case A

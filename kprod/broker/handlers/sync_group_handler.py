@@ -17,7 +17,7 @@ from kprod.broker.group.answers import sync_rejected
 from kprod.broker.group.syncing import sync
 from kprod.broker.handlers.group_shard import shard_of
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -41,8 +41,8 @@ class SyncGroupHandler(Handler):
         try:
             self._check_protocol(request)
             sync(shard_of(self._state, request), request)
-        except Refused as refused:
-            request.answer(self.reject(request, refused.code))
+        except Rejected as rejected:
+            request.answer(self.reject(request, rejected.code))
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """Respond without an assignment."""
@@ -52,4 +52,4 @@ class SyncGroupHandler(Handler):
         body = request.body
         is_missing = body["protocol_type"] is None or body["protocol_name"] is None
         if request.api_version >= _FIRST_VERSION_WITH_PROTOCOL and is_missing:
-            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # case A
+            raise Rejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # case A

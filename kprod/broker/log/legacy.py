@@ -19,7 +19,7 @@ Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
 from kprod._core.layout import BatchLayout, Magic
 from kprod._core.record.batch_rewrite import rewrite_offsets
 from kprod._core.record.message_set_reader import MessageSetReader
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord, LocalProtocolError, UnsupportedCodec
 from kprod.protocol.error_table import ErrorCode
@@ -50,14 +50,14 @@ def up_convert_batches(
         At least one writable batch with base offset 0.
 
     Raises:
-        Refused: The bytes are not a message set that this version may carry.
+        Rejected: The bytes are not a message set that this version may carry.
     """
     if not records or len(records) <= BatchLayout.MAGIC_OFFSET:
-        raise Refused(ErrorCode.INVALID_RECORD, "there is no message")
+        raise Rejected(ErrorCode.INVALID_RECORD, "there is no message")
     magic = records[BatchLayout.MAGIC_OFFSET]
     newest = Magic.MAGIC_V1 if api_version >= PRODUCE_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
     if magic > newest:
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_RECORD,
             f"Produce version {api_version} takes magic {newest:d} at most, not {magic}",
         )
@@ -65,9 +65,9 @@ def up_convert_batches(
         _check_sizes(records, bytes_max)
         raised = [memoryview(bytearray(it)) for it in up_convert(records, base_offset=0)]
     except (CorruptRecord, LocalProtocolError) as error:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        raise Rejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if not raised:
-        raise Refused(ErrorCode.INVALID_RECORD, f"{len(records)} bytes hold no whole message")
+        raise Rejected(ErrorCode.INVALID_RECORD, f"{len(records)} bytes hold no whole message")
     for batch in raised:
         rewrite_offsets(batch, 0, -1)
     return raised
@@ -88,7 +88,7 @@ def _check_sizes(records: memoryview, bytes_max: int) -> None:
                 f"a message of {message.size_bytes} bytes; {bytes_max} are allowed "
                 "(max.message.bytes)"
             )
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
+            raise Rejected(ErrorCode.MESSAGE_TOO_LARGE, text)
         if message.is_wrapper:
             next(message.messages(), None)
         if unpacked_bytes > UNPACKED_SHARE_MAX * bytes_max:
@@ -96,7 +96,7 @@ def _check_sizes(records: memoryview, bytes_max: int) -> None:
                 f"wrappers unpack to more than {UNPACKED_SHARE_MAX} x {bytes_max} bytes "
                 "(max.message.bytes)"
             )
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
+            raise Rejected(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 def lowered(encoded: bytes, *, api_version: int) -> bytes:
@@ -110,10 +110,10 @@ def lowered(encoded: bytes, *, api_version: int) -> bytes:
         The message set.
 
     Raises:
-        Refused: A batch cannot be converted to the older format.
+        Rejected: A batch cannot be converted to the older format.
     """
     magic = Magic.MAGIC_V1 if api_version >= FETCH_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
     try:
         return down_convert(encoded, magic, check_crc=False)
     except UnsupportedCodec as error:
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
+        raise Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error

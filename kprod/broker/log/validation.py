@@ -35,7 +35,7 @@ from crc32c import crc32c
 
 from kprod._core.layout import BatchLayout, Magic
 from kprod._core.record.batch_reader import RecordBatch
-from kprod.broker.rejection import Refused, RejectedByLog
+from kprod.broker.rejection import Rejected, RejectedByLog
 from kprod.broker.topic_config import TopicConfig
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
@@ -68,13 +68,13 @@ def validate_batch(
         The batch; its view is `records` without a cut-off second batch.
 
     Raises:
-        Refused: A rule is broken; has the error code of the first one.
+        Rejected: A rule is broken; has the error code of the first one.
         RejectedByLog: A rule is broken in a well-formed request; has the error code, too.
     """
     batch = _only_batch(records, api_version)
     _check_envelope(batch, config)
     if not batch.has_valid_crc():
-        raise Refused(
+        raise Rejected(
             ErrorCode.CORRUPT_MESSAGE,
             f"the batch's checksum is {batch.crc:#010x}, its bytes have another",
         )
@@ -95,10 +95,10 @@ def validate_batch(
 
 def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
     if not records:
-        raise Refused(ErrorCode.INVALID_RECORD, "there is no record batch")
+        raise Rejected(ErrorCode.INVALID_RECORD, "there is no record batch")
     magic = records[BatchLayout.MAGIC_OFFSET] if len(records) > BatchLayout.MAGIC_OFFSET else None
     if magic is not None and magic < Magic.MAGIC_V2:
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_RECORD,
             f"Produce version {api_version} takes magic 2 only, not {magic}",
         )
@@ -111,22 +111,22 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
         rest = records if batch is None else records[batch.size_bytes :]
         if not _is_whole(rest):
             code = _UNREADABLE if _size_overflows(rest) else ErrorCode.CORRUPT_MESSAGE
-            raise Refused(code, str(error)) from error
+            raise Rejected(code, str(error)) from error
         if batch is None:
             raise _senseless(rest, error) from error
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_RECORD, f"{len(records)} bytes are more than one record batch"
         ) from error
     if batch is None or another is not None:
         whole = 0 if batch is None else batch.size_bytes
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_RECORD,
             f"{len(records)} bytes are not one record batch ({whole} bytes are)",
         )
     codec = CODECS.get(batch.codec)
     if codec is not None and api_version < codec.first_produce_version:
         needed = codec.first_produce_version
-        raise Refused(
+        raise Rejected(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"{codec.name} needs Produce version {needed}, not {api_version}",
         )
@@ -151,14 +151,14 @@ def _size_overflows(records: memoryview) -> bool:
     return bool(length > 2**31 - 1 - BatchLayout.LOG_OVERHEAD_BYTES)
 
 
-def _senseless(records: memoryview, error: CorruptRecord) -> Refused:
+def _senseless(records: memoryview, error: CorruptRecord) -> Rejected:
     """Choose the error for a whole batch whose header is unreadable, in Kafka's order."""
     (base_offset,) = _INT64.unpack_from(records, BatchLayout.BASE_OFFSET_OFFSET)
     (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
     (crc,) = _UINT32.unpack_from(records, BatchLayout.CRC_OFFSET)
     batch = records[: BatchLayout.LOG_OVERHEAD_BYTES + length]
     if base_offset == 0 and crc32c(batch[BatchLayout.ATTRIBUTES_OFFSET :]) != crc:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
     return RejectedByLog(ErrorCode.INVALID_RECORD, str(error))
 
 
@@ -169,7 +169,7 @@ def _check_envelope(batch: RecordBatch, config: TopicConfig) -> None:
             f"the batch's base offset is {batch.base_offset}, a client's must be 0",
         )
     if batch.size_bytes > config.max_message_bytes:
-        raise Refused(
+        raise Rejected(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {batch.size_bytes} bytes; {config.max_message_bytes} are allowed "
             "(max.message.bytes)",

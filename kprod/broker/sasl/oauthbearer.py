@@ -9,9 +9,9 @@ Source: RFC 7628; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResp
 
 import re
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.sasl.bearer_tokens import BearerTokens
-from kprod.broker.sasl.verdict import Verdict, refusal
+from kprod.broker.sasl.verdict import Verdict, rejection
 from kprod.protocol.error_table import ErrorCode
 
 MECHANISM = "OAUTHBEARER"
@@ -24,26 +24,26 @@ _BEARER = re.compile(r"[Bb]earer +([-A-Za-z0-9._~+/]+=*)")
 class OauthBearerVerifier:
     """Verifies one token; a rejection must be acknowledged."""
 
-    __slots__ = ("_is_refused", "_tokens")
+    __slots__ = ("_is_rejected", "_tokens")
 
     def __init__(self, tokens: BearerTokens) -> None:
         """Create a verifier."""
         self._tokens = tokens
-        self._is_refused = False
+        self._is_rejected = False
 
     def take(self, message: bytes) -> Verdict:
         """Implement `Verifier.take`."""
-        if self._is_refused:
+        if self._is_rejected:
             if message == _ACKNOWLEDGED:
-                raise Refused(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)
-            raise refusal(MECHANISM)
+                raise Rejected(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)
+            raise rejection(MECHANISM)
         identity, token = _read(message)
         subject = self._tokens.subject(token)
         if subject is None:
-            self._is_refused = True
+            self._is_rejected = True
             return Verdict(_STATUS.encode())
         if identity and identity != subject.name:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.SASL_AUTHENTICATION_FAILED,
                 f"Authentication failed: Client requested an authorization id ({identity}) that is"
                 f" different from the token's principal name ({subject.name})",
@@ -54,11 +54,11 @@ class OauthBearerVerifier:
 def _read(message: bytes) -> tuple[str, str]:
     match = _MESSAGE.fullmatch(message.decode(errors="replace"))
     if match is None:
-        raise refusal(MECHANISM)
+        raise rejection(MECHANISM)
     identity, text = match.groups()
     pairs = [pair.split("=", 1) for pair in text.split("\x01")[:-1]]
     fields = dict(pairs)
     bearer = _BEARER.fullmatch(fields.get("auth", ""))
     if bearer is None or len(fields) < len(pairs):
-        raise refusal(MECHANISM)
+        raise rejection(MECHANISM)
     return identity or "", bearer[1]

@@ -5,7 +5,7 @@ Thread-safety: the broker's thread.
 
 from typing import NamedTuple, Protocol
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.protocol.error_table import ErrorCode
 
 
@@ -38,11 +38,11 @@ class Verifier(Protocol):
             The server's next message, and the user when the login succeeds.
 
         Raises:
-            Refused: The login failed.
+            Rejected: The login failed.
         """
 
 
-def refusal(mechanism: str) -> Refused:
+def rejection(mechanism: str) -> Rejected:
     """Create the error for a failed login, which reveals only the mechanism.
 
     Args:
@@ -51,7 +51,7 @@ def refusal(mechanism: str) -> Refused:
     Returns:
         An error to raise.
     """
-    return Refused(
+    return Rejected(
         ErrorCode.SASL_AUTHENTICATION_FAILED,
         "Authentication failed during authentication due to invalid credentials with SASL"
         f" mechanism {mechanism}",

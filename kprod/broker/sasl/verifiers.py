@@ -11,10 +11,10 @@ import hmac
 import re
 import secrets
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.sasl.credentials import SCRAM_ITERATIONS, Credentials, ScramKeys
 from kprod.broker.sasl.delegation_tokens import DelegationToken, DelegationTokens
-from kprod.broker.sasl.verdict import Verdict, refusal
+from kprod.broker.sasl.verdict import Verdict, rejection
 from kprod.protocol.error_table import ErrorCode
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -38,15 +38,15 @@ class PlainVerifier:
     def take(self, message: bytes) -> Verdict:
         """Implement `Verifier.take`."""
         parts = message.split(b"\0")
-        refusal = Refused(
+        rejection = Rejected(
             ErrorCode.SASL_AUTHENTICATION_FAILED,
             "Authentication failed: Invalid username or password",
         )
         if len(parts) != 3 or not all(parts[1:]):  # noqa: PLR2004 - authzid, name, password
-            raise refusal
+            raise rejection
         user = parts[1].decode(errors="replace")
         if not self._credentials.is_right(user, parts[2]) or parts[0] not in {b"", parts[1]}:
-            raise refusal
+            raise rejection
         return Verdict(b"", user)
 
 
@@ -90,17 +90,17 @@ class ScramVerifier:
         try:
             text = message.decode()
         except UnicodeDecodeError:
-            raise refusal(self._mechanism) from None
+            raise rejection(self._mechanism) from None
         return self._begin(text) if self._user is None else self._finish(text, self._user)
 
     def _begin(self, text: str) -> Verdict:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
-            raise refusal(self._mechanism)
+            raise rejection(self._mechanism)
         header, identity, bare, name, nonce, extensions = match.groups()
         name = _unescaped(name)
         if identity and _unescaped(identity) != name:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.SASL_AUTHENTICATION_FAILED,
                 "Authentication failed: Client requested an authorization id that is different"
                 " from username",
@@ -120,23 +120,23 @@ class ScramVerifier:
     def _owner(self, token_id: str) -> str:
         self._token = None if self._tokens is None else self._tokens.valid(token_id)
         if self._token is None:
-            raise refusal(self._mechanism)
+            raise rejection(self._mechanism)
         return self._token.owner
 
     def _finish(self, text: str, user: str) -> Verdict:
         match = _CLIENT_FINAL.fullmatch(text)
         if match is None or match[3] != self._nonce or _decoded(match[2]) != self._header.encode():
-            raise refusal(self._mechanism)
+            raise rejection(self._mechanism)
         signed = f"{self._first},{match[1]}".encode()
         hash_name = SCRAM_HASHES[self._mechanism]
         signature = hmac.digest(self._keys.stored_key, signed, hash_name)
         proof = _decoded(match[4])
         if len(proof) != len(signature):
-            raise refusal(self._mechanism)
+            raise rejection(self._mechanism)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         stored_key = hashlib.new(hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, self._keys.stored_key):
-            raise refusal(self._mechanism)
+            raise rejection(self._mechanism)
         own = base64.b64encode(hmac.digest(self._keys.server_key, signed, hash_name)).decode()
         return self._let_in(f"v={own}".encode(), user)
 
@@ -145,7 +145,7 @@ class ScramVerifier:
             return Verdict(message, user)
         lifetime_ms = self._tokens.lifetime_ms(self._token)
         if lifetime_ms <= 0:
-            raise refusal(self._mechanism)  # the token expired during the login
+            raise rejection(self._mechanism)  # the token expired during the login
         return Verdict(message, user, lifetime_ms, by_delegation_token=True)
 
 

@@ -3,7 +3,7 @@
 Thread-safety: the broker's thread.
 """
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.security.acls import CLUSTER_NAME, DENIALS, EVERYTHING, Authorizer
 from kprod.broker.security.session import ANONYMOUS
 
@@ -48,10 +48,10 @@ class Access:
             name: Name of the resource.
 
         Raises:
-            Refused: It is not allowed; the error code is that of the resource kind.
+            Rejected: It is not allowed; the error code is that of the resource kind.
         """
         if not self.may(operation, resource, name):
-            raise Refused(DENIALS[resource])
+            raise Rejected(DENIALS[resource])
 
 
 UNLIMITED = Access(EVERYTHING, ANONYMOUS)

@@ -10,29 +10,29 @@ class SecurityFaults:
     """The armed faults of a cluster.
 
     Attributes:
-        refusals: Error texts for the next logins, one each.
+        rejections: Error texts for the next logins, one each.
         handshake_cuts: Number of the broker's bytes after which each of the next TLS connections is
             cut.
         tampered_count: Number of TLS records to modify before they are sent.
     """
 
-    __slots__ = ("handshake_cuts", "refusals", "tampered_count")
+    __slots__ = ("handshake_cuts", "rejections", "tampered_count")
 
     def __init__(self) -> None:
         """Start with no faults."""
-        self.refusals: deque[str] = deque()
+        self.rejections: deque[str] = deque()
         self.handshake_cuts: deque[int] = deque()
         self.tampered_count: int = 0
 
     def clear(self) -> None:
         """Remove all faults."""
-        self.refusals.clear()
+        self.rejections.clear()
         self.handshake_cuts.clear()
         self.tampered_count = 0
 
-    def take_refusal(self) -> str | None:
+    def take_rejection(self) -> str | None:
         """Return the error text for a login that must fail; None if it need not."""
-        return self.refusals.popleft() if self.refusals else None
+        return self.rejections.popleft() if self.rejections else None
 
     def take_cut(self) -> int | None:
         """Return after how many bytes a new connection must be closed; None for never."""

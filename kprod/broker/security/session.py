@@ -11,7 +11,7 @@ Behaviour, as of Kafka 4.3.1.
     D. A client logs in again where sessions end, at most once a second; the first time counts from
        no moment. Else SaslHandshake is answered with ILLEGAL_SASL_STATE, and what there was goes
        on; so is SaslAuthenticate without a handshake, and both on a listener without SASL.
-    E. A new login must be by the same user, or is refused, and by the same mechanism, or the
+    E. A new login must be by the same user, or is rejected, and by the same mechanism, or the
        connection is closed at SaslAuthenticate, and nothing is said.
 
 Thread-safety: the broker's thread.
@@ -22,7 +22,7 @@ import enum
 from collections.abc import Callable
 from typing import Protocol
 
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.sasl.identities import Identities
 from kprod.broker.sasl.mechanisms import make_verifier
 from kprod.broker.sasl.verdict import Verdict, Verifier
@@ -56,7 +56,7 @@ class Admission(enum.Enum):
     """Whether a request is accepted."""
 
     HANDLED = "it is handled"
-    REFUSED = "it is answered with ILLEGAL_SASL_STATE, and the connection closed"
+    REJECTED = "it is answered with ILLEGAL_SASL_STATE, and the connection closed"
     CLOSED = "the connection is closed, and nothing is said"
 
 
@@ -65,7 +65,7 @@ class _State(enum.Enum):
     LOGIN_WANTED = "login wanted"
     HANDSHAKE_DONE = "handshake done"
     LOGGED_IN = "logged in"
-    REFUSED = "refused"
+    REJECTED = "rejected"
 
 
 class Session:
@@ -118,17 +118,17 @@ class Session:
     @property
     def is_closing(self) -> bool:
         """Whether the login failed, so that the connection must be closed."""
-        return self._state is _State.REFUSED
+        return self._state is _State.REJECTED
 
     def admit(self, api_key: int) -> Admission:
         """Decide by the API key whether to accept a request, before it is decoded."""
-        if self._state is _State.REFUSED:
+        if self._state is _State.REJECTED:
             return Admission.CLOSED  # sent after a failed login
         if self._state is _State.LOGIN_WANTED and api_key not in _BEFORE_LOGIN:
             return Admission.CLOSED  # case A
         if self._state is _State.HANDSHAKE_DONE:
             if api_key != ApiKey.SASL_AUTHENTICATE:
-                return Admission.REFUSED  # case B
+                return Admission.REJECTED  # case B
             return Admission.CLOSED if self._verifier is None else Admission.HANDLED  # case E
         if self._is_over and not (api_key == ApiKey.SASL_HANDSHAKE and self._may_log_in_again):
             return Admission.CLOSED  # case C
@@ -150,7 +150,7 @@ class Session:
                 return ErrorCode.ILLEGAL_SASL_STATE  # case D
             self._again_ms = self._host.now_ms
         if mechanism not in self._host.security.mechanisms:
-            self._state = _State.REFUSED
+            self._state = _State.REJECTED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         is_other = self._user is not None and mechanism != self._mechanism  # case E
         self._verifier = None if is_other else make_verifier(mechanism, self._host.identities)
@@ -168,10 +168,10 @@ class Session:
             The server's next message, and the user when the login succeeds.
 
         Raises:
-            Refused: The login failed, or none is in progress.
+            Rejected: The login failed, or none is in progress.
         """
         if self._state is not _State.HANDSHAKE_DONE or self._verifier is None:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.ILLEGAL_SASL_STATE,
                 "SaslAuthenticate request received after successful authentication",
             )  # case D
@@ -180,8 +180,8 @@ class Session:
             verdict = self._verifier.take(message)
             if verdict.user is not None:
                 self._log_in(verdict.user, verdict)
-        except Refused:
-            self._state = _State.REFUSED
+        except Rejected:
+            self._state = _State.REJECTED
             raise
         return verdict
 
@@ -191,9 +191,9 @@ class Session:
             self._until_ms = self._host.now_ms
 
     def _fail_on_demand(self) -> None:
-        refusal = self._host.security_faults.take_refusal()
-        if refusal is not None:
-            raise Refused(ErrorCode.SASL_AUTHENTICATION_FAILED, refusal)
+        rejection = self._host.security_faults.take_rejection()
+        if rejection is not None:
+            raise Rejected(ErrorCode.SASL_AUTHENTICATION_FAILED, rejection)
 
     @property
     def _is_over(self) -> bool:
@@ -208,7 +208,7 @@ class Session:
 
     def _log_in(self, user: str, verdict: Verdict) -> None:
         if self._user is not None and user != self._user:
-            raise Refused(
+            raise Rejected(
                 ErrorCode.SASL_AUTHENTICATION_FAILED,
                 "Cannot change principals during re-authentication from"
                 f" User.{self._user}: User.{user}",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kprod.interfaces import Token
 
 _END = b"\x01"
-_REFUSAL_BYTES_MAX = 64 << 10
+_REJECTION_BYTES_MAX = 64 << 10
 
 
 class OAuthBearerLogin(Login):
@@ -75,23 +75,23 @@ class OAuthBearerLogin(Login):
         if not challenge:
             return None
         if self._said:
-            raise AuthenticationFailed("the broker refused the token and then accepted it")
+            raise AuthenticationFailed("the broker rejected the token and then accepted it")
         self._said = _status(challenge)
         return _END
 
-    def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
+    def rejection(self, error: AuthenticationFailed) -> ConnectionFailed:
         """See `Login`; after the first rejected token, a fresh one is tried."""
         token = self._token
         status = f"; {self._said}" if self._said else ""
         of_it = "" if token is None else f" ({described(token, self._now_s())})"
         text = f"{error}{status}: the token{of_it}"
-        if self._store.refused(token):
+        if self._store.rejected(token):
             return ConnectionFailed(f"{text}; a fresh one is tried at once")
         return AuthenticationFailed(text)
 
 
 def _status(challenge: bytes) -> str:
-    if len(challenge) > _REFUSAL_BYTES_MAX:
+    if len(challenge) > _REJECTION_BYTES_MAX:
         return f"a text of {len(challenge)} bytes"
     try:
         said = json.loads(challenge)

@@ -48,7 +48,7 @@ class Login(Protocol):
             AuthenticationFailed: The broker failed verification or violated the mechanism.
         """
 
-    def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
+    def rejection(self, error: AuthenticationFailed) -> ConnectionFailed:
         """Process the broker's rejection of the login.
 
         Args:

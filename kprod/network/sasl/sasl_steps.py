@@ -93,7 +93,7 @@ class SaslHandshakeStep(Step):
                 " another port"
             )
         if code:
-            raise self._identity.failed(f"the broker refused SaslHandshake with error {code}")
+            raise self._identity.failed(f"the broker rejected SaslHandshake with error {code}")
         return True
 
 
@@ -170,15 +170,15 @@ class SaslAuthenticateStep(Step):
         code, identity = answer["error_code"], self._identity
         if code:
             said = peer_text(answer["error_message"] or f"error {code}")
-            raise self._login.refusal(
-                identity.failed(f"the broker refused {self._refused_whom()}: {said}")
+            raise self._login.rejection(
+                identity.failed(f"the broker rejected {self._rejected_whom()}: {said}")
             )
         self._rounds += 1
         self._challenge = bytes(answer["auth_bytes"])
         self.lifetime_ms = min(max(answer.get("session_lifetime_ms", 0), 0), LIFETIME_MS_MAX)
         return False
 
-    def _refused_whom(self) -> str:
+    def _rejected_whom(self) -> str:
         identity = self._identity
         who = f"user {peer_text(identity.user)!r}" if identity.user else "the login"
         return f"{who} ({identity.mechanism})"

@@ -182,7 +182,7 @@ class ScramLogin(Login):
     def _verify(self, server_final: str, signature: bytes) -> None:
         if server_final.startswith("e="):
             raise AuthenticationFailed(
-                f"the broker refused the login: {peer_text(server_final[2:])}"
+                f"the broker rejected the login: {peer_text(server_final[2:])}"
             )
         match = _SERVER_FINAL.fullmatch(server_final)
         if match is None:

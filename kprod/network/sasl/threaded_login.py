@@ -57,9 +57,9 @@ class ThreadedLogin(Login):
         """See `Login`."""
         return self._taken()
 
-    def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
+    def rejection(self, error: AuthenticationFailed) -> ConnectionFailed:
         """See `Login`."""
-        return self._login.refusal(error)
+        return self._login.rejection(error)
 
     def _say(self, challenge: bytes | None) -> bytes | None:
         return self._login.first() if challenge is None else self._login.answer(challenge)

@@ -103,7 +103,7 @@ class TokenStore:
         self._waiting.append(resume)
         self._fetch()
 
-    def refused(self, token: Token | None) -> bool:
+    def rejected(self, token: Token | None) -> bool:
         """Record that a broker rejected a token.
 
         Args:

@@ -7,7 +7,7 @@ from kprod.errors import LocalProtocolError
 
 
 def test_the_total_bounds_lent_memory() -> None:
-    """A chain is refused when its chunk would pass the capacity, and granted again later."""
+    """A chain is rejected when its chunk would pass the capacity, and granted again later."""
     pool = ChunkPool(512, small_chunk_bytes=128, large_chunk_bytes=256)
     first = pool.try_chain(large=True)
     second = pool.try_chain(large=True)
@@ -72,7 +72,7 @@ def test_a_closed_pool_keeps_nothing() -> None:
     assert (pool.lent_bytes, pool.cached_bytes) == (0, 0)
 
 
-def test_sizes_that_do_not_fit_together_are_refused() -> None:
+def test_sizes_that_do_not_fit_together_are_rejected() -> None:
     """The error names all three sizes."""
     with pytest.raises(ValueError, match="got 256, 128, 1024"):
         ChunkPool(1024, small_chunk_bytes=256, large_chunk_bytes=128)

@@ -194,7 +194,7 @@ def test_what_a_signal_handler_raises_is_no_timeout() -> None:
 
 
 @pytest.mark.parametrize("other", [None, 1, threading.Event()])
-def test_something_else_is_refused(other: Any) -> None:
+def test_something_else_is_rejected(other: Any) -> None:
     """With the type that it has."""
     (futures,), (result,) = _sent(1)
     _deliver(result)
@@ -207,7 +207,7 @@ def test_something_else_is_refused(other: Any) -> None:
 @pytest.mark.parametrize(
     ("timeout", "error"), [(float("nan"), ValueError), ("soon", TypeError), ([], TypeError)]
 )
-def test_a_timeout_that_is_none_is_refused(timeout: Any, error: type[Exception]) -> None:
+def test_a_timeout_that_is_none_is_rejected(timeout: Any, error: type[Exception]) -> None:
     """Before anything is waited for."""
     (futures,), _ = _sent(1)
     with pytest.raises(error):

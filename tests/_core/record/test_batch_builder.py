@@ -1,4 +1,4 @@
-"""The V2 batch builder against the golden bytes, and its refusals."""
+"""The V2 batch builder against the golden bytes, and its rejections."""
 
 import mmap
 from collections.abc import Iterator
@@ -254,7 +254,7 @@ def test_a_sealed_batch_takes_nothing() -> None:
 
 @pytest.mark.parametrize("headers", [[], [("h", b"v")]])
 @pytest.mark.parametrize("is_key", [True, False])
-def test_a_record_larger_than_any_batch_is_refused(
+def test_a_record_larger_than_any_batch_is_rejected(
     is_key: bool, headers: list[tuple[str, bytes]]
 ) -> None:
     """The batch's length is a signed int32; memory that is never touched stands for the bytes."""
@@ -266,7 +266,7 @@ def test_a_record_larger_than_any_batch_is_refused(
     assert (builder.size_bytes, builder.record_count) == (61, 0)
 
 
-def test_a_limit_past_the_format_is_refused() -> None:
+def test_a_limit_past_the_format_is_rejected() -> None:
     """A record takes 7 bytes at least, so that this also bounds the count of records."""
     chain = _pool().try_chain()
     assert chain is not None
@@ -276,7 +276,7 @@ def test_a_limit_past_the_format_is_refused() -> None:
 
 @pytest.mark.parametrize("role", ["key", "value"])
 def test_values_that_are_not_bytes_are_rejected(role: str) -> None:
-    """Text and numbers are refused, and a buffer that was taken is given back."""
+    """Text and numbers are rejected, and a buffer that was taken is given back."""
     builder = _builder(_pool())
     other = bytearray(b"grows again")
     arguments: dict[str, Any] = {"key": other, "value": other, role: "text"}

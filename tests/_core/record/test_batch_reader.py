@@ -202,7 +202,7 @@ def test_no_checksum_on_demand() -> None:
     ],
 )
 def test_impossible_headers(offset: int, layout: str, number: int, reason: str) -> None:
-    """Header fields that cannot be are refused before anything follows them."""
+    """Header fields that cannot be are rejected before anything follows them."""
     buffer = bytearray(GOLDEN_PLAIN)
     struct.pack_into(layout, buffer, offset, number)
     with pytest.raises(CorruptRecord, match=reason):

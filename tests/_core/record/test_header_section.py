@@ -27,7 +27,7 @@ def _builder() -> BatchBuilder:
         ([("h", 5)], "got int"),
     ],
 )
-def test_bad_headers_are_refused(headers: object, match: str) -> None:
+def test_bad_headers_are_rejected(headers: object, match: str) -> None:
     """Each wrong shape of a header has its own text, and the batch is as before."""
     builder = _builder()
     with pytest.raises(TypeError, match=match):
@@ -58,7 +58,7 @@ def test_headers_of_all_shapes(headers: Any) -> None:
     assert list(record.headers) == expected
 
 
-def test_a_header_key_that_is_no_text_is_refused() -> None:
+def test_a_header_key_that_is_no_text_is_rejected() -> None:
     """A lone surrogate has no UTF-8; the batch is as before."""
     builder = _builder()
     with pytest.raises(ValueError, match="surrogates not allowed"):

@@ -112,13 +112,13 @@ def test_no_rows_make_an_empty_set() -> None:
 
 
 @pytest.mark.parametrize("codec", [-1, 4, 5])
-def test_codecs_of_later_formats_are_refused(codec: int) -> None:
+def test_codecs_of_later_formats_are_rejected(codec: int) -> None:
     """The codec zstd came with V2."""
     with pytest.raises(UnsupportedCodec, match=f"codec {codec}"):
         encode_message_set(PLAIN, magic=1, codec=codec, compress=compress)
 
 
-def test_magic_2_is_refused() -> None:
+def test_magic_2_is_rejected() -> None:
     """V2 is no message set."""
     with pytest.raises(LocalProtocolError, match="magic 0 or 1"):
         encode_message_set(PLAIN, magic=2)

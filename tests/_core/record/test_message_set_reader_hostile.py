@@ -83,7 +83,7 @@ def test_every_flipped_bit_is_noticed_or_harmless(magic: int, check_crc: bool) -
 
 @pytest.mark.parametrize("size", [-(2**31), -1, 0, 13])
 def test_sizes_below_the_least_are_corrupt(size: int) -> None:
-    """A size that no message can have is refused before anything else is read."""
+    """A size that no message can have is rejected before anything else is read."""
     with pytest.raises(CorruptRecord, match=f"size {size}, the least is 14"):
         read(struct.pack(">qi", 0, size) + bytes(40))
 

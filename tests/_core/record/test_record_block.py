@@ -286,7 +286,7 @@ def test_malformed_records_within_a_batch() -> None:
 
 @pytest.mark.parametrize("count", [2**31 - 1, 10_000_000, -1])
 def test_lying_counts(count: int) -> None:
-    """A count that the bytes cannot hold is refused before anything is allocated."""
+    """A count that the bytes cannot hold is rejected before anything is allocated."""
     lying = bytearray(batch(0, 3))
     lying[57:61] = (count % 2**32).to_bytes(4, "big")
     with pytest.raises(CorruptRecord, match="record count"):

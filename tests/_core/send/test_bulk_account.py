@@ -23,7 +23,7 @@ def test_errors_of_single_records_count_alone() -> None:
     assert account.batch_errors() == []
 
 
-def test_refused_records_come_between() -> None:
+def test_rejected_records_come_between() -> None:
     """Failures are in the order of the call, wherever they failed."""
     account = BulkAccount()
     result = BatchResult("t", 0)

@@ -136,7 +136,7 @@ def test_a_split_without_memory_keeps_the_callbacks() -> None:
 class _DeafLoop(asyncio.SelectorEventLoop):
     """Cannot be called from elsewhere: its process has no descriptor left, say."""
 
-    def call_soon_threadsafe(  # type: ignore[override]  # called with anything, it refuses
+    def call_soon_threadsafe(  # type: ignore[override]  # called with anything, it raises
         self, *_: Any, **__: Any
     ) -> Any:
         raise OSError("no descriptor left")

@@ -3,7 +3,7 @@
 from kprod._core.send.bulk_completion import BulkCompletion
 
 
-def test_a_call_after_the_end_is_refused() -> None:
+def test_a_call_after_the_end_is_rejected() -> None:
     """Its maker makes it instead."""
     completion = BulkCompletion()
     calls: list[int] = []

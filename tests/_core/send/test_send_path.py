@@ -217,7 +217,7 @@ def test_records_that_go_round_many_partitions_arrive_in_order() -> None:
         ({"value": b"x" * 65_536}, RecordTooLarge, "65623 for orders"),
     ],
 )
-def test_bad_input_is_refused_and_nothing_is_appended(
+def test_bad_input_is_rejected_and_nothing_is_appended(
     arguments: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     """The error is raised by the call, and no memory is lost."""
@@ -230,7 +230,7 @@ def test_bad_input_is_refused_and_nothing_is_appended(
     assert [r.value for r in path.drain(0)] == [b"good"]
 
 
-def test_a_refusal_is_raised_by_every_send() -> None:
+def test_a_rejection_is_raised_by_every_send() -> None:
     """A closed producer says so."""
     path = _Path()
     path.closed_error = lambda: ClosedError("the producer is closed")

@@ -114,7 +114,7 @@ def test_a_topic_may_be_any_kind_of_str() -> None:
         ({"on_delivery": "call me"}, TypeError, "on_delivery must be callable or None, got str"),
     ],
 )
-def test_wrong_arguments_are_refused_at_the_call(
+def test_wrong_arguments_are_rejected_at_the_call(
     sent_before: bool, arguments: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     """Nothing is appended, nothing posted, no memory taken; also where a topic is known."""
@@ -170,7 +170,7 @@ def test_a_first_record_takes_all_its_memory_at_once() -> None:
 
 
 def test_memory_that_the_system_does_not_have_is_not_counted_as_lent() -> None:
-    """The pool would allow it, the allocator refuses: at once, or after a wait in line."""
+    """The pool would allow it, the allocator fails: at once, or after a wait in line."""
     path = _Path(capacity_bytes=1 << 58, large_chunk_bytes=1 << 58)
     with pytest.raises(MemoryError):
         path.send("orders", b"x" * 600, partition=0)

@@ -53,7 +53,7 @@ def test_has_its_number_and_can_be_written_to() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error"), [(-1, ValueError), (1 << 40, OverflowError), ("1", TypeError)]
 )
-def test_a_number_that_cannot_be_one_is_refused(wrong: Any, error: type[Exception]) -> None:
+def test_a_number_that_cannot_be_one_is_rejected(wrong: Any, error: type[Exception]) -> None:
     """Nothing is closed for it, and least of all descriptor 0."""
     were_open = [_is_open(number) for number in range(100)]
     with pytest.raises(error):

@@ -83,7 +83,7 @@ def test_a_lost_connection_is_an_error_and_no_signal(
 
 
 def test_pieces_are_let_go_of(pair: tuple[socket.socket, socket.socket]) -> None:
-    """After a write, and after one that is refused in the middle, they may change their size."""
+    """After a write, and after one that is rejected in the middle, they may change their size."""
     near, _ = pair
     piece = bytearray(b"piece")
     write_pieces(near.fileno(), [piece])

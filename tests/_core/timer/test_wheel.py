@@ -235,7 +235,7 @@ def test_farthest_deadline_is_held() -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [INT64_MAX - 7, INT64_MAX, 2**63, 10**30])
-def test_delay_beyond_int64_is_refused(delay_ms: int) -> None:
+def test_delay_beyond_int64_is_rejected(delay_ms: int) -> None:
     """The error names the delay and the limit, and a task that waits continues waiting."""
     wheel = TimingWheel(7)
     task = wheel.schedule(5, nothing)
@@ -248,7 +248,7 @@ def test_delay_beyond_int64_is_refused(delay_ms: int) -> None:
     assert (len(wheel), task.expiration_ms) == (1, 12)
 
 
-def test_task_of_another_timer_is_refused() -> None:
+def test_task_of_another_timer_is_rejected() -> None:
     """A task waits in one timer; it stays there."""
     first, second = TimingWheel(0), TimingWheel(0)
     task = first.schedule(5, nothing)
@@ -261,7 +261,7 @@ def test_task_of_another_timer_is_refused() -> None:
 
 
 @pytest.mark.parametrize("now_ms", [99, -1, -(10**30), INT64_MAX, 10**30])
-def test_time_out_of_range_is_refused(now_ms: int) -> None:
+def test_time_out_of_range_is_rejected(now_ms: int) -> None:
     """Time neither goes back nor leaves the int64; nothing pending is lost."""
     wheel = TimingWheel(100)
     wheel.schedule(5, nothing)
@@ -282,13 +282,13 @@ def test_time_out_of_range_is_refused(now_ms: int) -> None:
         (0, 1, 65_537),
     ],
 )
-def test_arguments_out_of_range_are_refused(now_ms: int, tick_ms: int, wheel_size: int) -> None:
+def test_arguments_out_of_range_are_rejected(now_ms: int, tick_ms: int, wheel_size: int) -> None:
     """Every argument of a wheel has its bounds."""
     with pytest.raises(ValueError, match=r"must be from|starts at"):
         TimingWheel(now_ms, tick_ms=tick_ms, wheel_size=wheel_size)
 
 
-def test_wrong_types_are_refused() -> None:
+def test_wrong_types_are_rejected() -> None:
     """A delay is an int, a task a TimerTask, a callback callable."""
     wheel = TimingWheel(0)
     wrong: Callable[..., object] = wheel.add

@@ -151,7 +151,7 @@ def test_cut_and_lengthened_answers_are_left_to_the_tables(version: int) -> None
 def test_a_changed_byte_is_read_as_the_tables_read_it_or_not_at_all(
     version: int, place: int, byte: int
 ) -> None:
-    """Whatever else a response says is for the codec, which may refuse it."""
+    """Whatever else a response says is for the codec, which may reject it."""
     frame = bytearray(answer(version, ONE))
     frame[place % len(frame)] = byte
     changed = bytes(frame)

@@ -38,7 +38,7 @@ def test_correlation_ids(number: int, rest: bytes) -> None:
 
 
 def test_a_response_without_correlation_id() -> None:
-    """Never, since no reader of frames accepts one; refused all the same."""
+    """Never, since no reader of frames accepts one; rejected all the same."""
     with pytest.raises(RemoteProtocolError, match="3 bytes"):
         correlation_id_of(b"abc")
     with pytest.raises(TypeError):

@@ -56,13 +56,13 @@ def test_the_opening_is_not_written_to() -> None:
         (1, (5, [b"x", b"y"], 3), "partition 5 are 2 bytes, but 3 were announced"),
     ],
 )
-def test_what_does_not_fit_is_refused(correlation_id: int, partition: Any, text: str) -> None:
+def test_what_does_not_fit_is_rejected(correlation_id: int, partition: Any, text: str) -> None:
     """The text names the field and the number."""
     with pytest.raises(LocalProtocolError, match=text):
         produce_pieces(OPENING, correlation_id, [(b"t", [partition])], True)
 
 
-def test_a_short_opening_is_refused() -> None:
+def test_a_short_opening_is_rejected() -> None:
     """Nothing is written past its end."""
     with pytest.raises(LocalProtocolError, match="an opening of 11 bytes"):
         produce_pieces(bytes(11), 1, [], True)

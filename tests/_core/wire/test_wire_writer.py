@@ -94,12 +94,12 @@ def test_numbers_are_bounded_by_their_kind(kind: Kind, low: int, high: int) -> N
 
 @pytest.mark.parametrize("value", [None, 5, "x", b"x" * 16])
 def test_a_uuid_must_be_one(value: object) -> None:
-    """Text and bytes that look like one are refused."""
+    """Text and bytes that look like one are rejected."""
     with pytest.raises(LocalProtocolError, match="T v0: it: a UUID is wanted"):
         encode(_plan(_field("it", Kind.UUID, 0)), {"it": value})
 
 
-def test_a_view_with_gaps_is_refused() -> None:
+def test_a_view_with_gaps_is_rejected() -> None:
     """Only contiguous bytes can be written."""
     plan = _plan(_field("it", Kind.RECORDS, b""))
     with pytest.raises(LocalProtocolError, match="contiguous"):

@@ -27,7 +27,7 @@ def test_a_group_is_in_the_partition_that_java_s_hash_names(group_id: str, index
     assert partition_index(group_id, 50) == index
 
 
-def test_a_join_with_a_name_that_is_too_long_is_refused() -> None:
+def test_a_join_with_a_name_that_is_too_long_is_rejected() -> None:
     """Nothing is left of it: there is no group afterwards."""
     script = Script()
     member = script.member(group_instance_id=LONGEST_NAME + "n")

@@ -23,7 +23,7 @@ LIMIT_S = 30.0
     ],
 )
 @pytest.mark.parametrize("version", range(1, 7))
-def test_a_coordinator_is_refused_for_good(version: int, kind: int, code: int) -> None:
+def test_a_coordinator_is_rejected_for_good(version: int, kind: int, code: int) -> None:
     """With a text that says why, in every version that has one."""
     names = {"coordinator_keys": ["name"]} if version >= 4 else {"key": "name"}
 
@@ -49,7 +49,7 @@ def test_a_group_has_a_coordinator(version: int) -> None:
     assert told["port"] == 9_000 + told["node_id"]
 
 
-def test_a_transactional_id_is_refused_for_good() -> None:
+def test_a_transactional_id_is_rejected_for_good() -> None:
     """COORDINATOR_NOT_AVAILABLE would be asked again."""
     answer = World().client().ask(ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": "t"})
 

@@ -100,7 +100,7 @@ def test_a_stopped_broker_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_internal_topics_are_refused(name: str) -> None:
+def test_internal_topics_are_rejected(name: str) -> None:
     """Their records are the coordinators'."""
     client = World().client()
 
@@ -108,7 +108,7 @@ def test_internal_topics_are_refused(name: str) -> None:
 
 
 def test_segments_go_by_retention_under_both_policies(tmp_path: Path) -> None:
-    """`compact,delete`, then `compact` alone, which refuses to delete more (KAFKA-12177, 7400)."""
+    """`compact,delete`, then `compact` alone, which deletes no more (KAFKA-12177, 7400)."""
     world = World(data_dir=tmp_path, config=EmbeddedConfig(retention_check_interval_ms=1_000))
     settings = {**BARE, "cleanup.policy": "compact,delete"}
     world.cluster.create_topic("both", 1, settings=settings)

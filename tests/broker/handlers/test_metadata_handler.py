@@ -56,7 +56,7 @@ def test_the_cluster_may_forbid_it() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
 @pytest.mark.parametrize("may_create", [False, True])
-def test_illegal_names_are_refused(name: str, may_create: bool) -> None:
+def test_illegal_names_are_rejected(name: str, may_create: bool) -> None:
     """They are not made and not merely unknown."""
     body = {"topics": [{"name": name}], "allow_auto_topic_creation": may_create}
 

@@ -83,7 +83,7 @@ def _sealed(records: bytes) -> bytes:
         (batch(is_transactional=True), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_broken_batch_is_refused(records: bytes | None, code: int) -> None:
+def test_a_broken_batch_is_rejected(records: bytes | None, code: int) -> None:
     """Each broken rule has its own error, a text, and nothing in the log."""
     world = World()
 
@@ -96,7 +96,7 @@ def test_a_broken_batch_is_refused(records: bytes | None, code: int) -> None:
 
 
 def test_a_rule_of_the_log_tells_where_the_log_begins() -> None:
-    """As in Kafka, which knows it only when the log itself refused."""
+    """As in Kafka, which knows it only when the log itself rejected it."""
     client = World().client()
 
     assert client.produced(batch(base_offset=5))["log_start_offset"] == 0
@@ -114,7 +114,7 @@ def test_records_stamped_too_far_ahead_are_named() -> None:
 
 
 def test_only_records_are_held_to_the_time() -> None:
-    """A header that claims more than the records is no reason to refuse them."""
+    """A header that claims more than the records is no reason to reject them."""
     ahead = batch(max_timestamp_ms=TIMESTAMP_MS + 3_600_001)
 
     assert World().client().produced(ahead)["error_code"] == ErrorCode.NONE
@@ -179,7 +179,7 @@ def test_a_topic_may_stamp_on_append() -> None:
     assert times == [TIMESTAMP_MS + 77] * 2
 
 
-def test_a_batch_too_large_is_refused() -> None:
+def test_a_batch_too_large_is_rejected() -> None:
     """The topic's limit counts the compressed batch with its header."""
     world = World(config=EmbeddedConfig(message_max_bytes=len(batch(10))))
 
@@ -215,7 +215,7 @@ def test_another_leader_is_told() -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("orders", 1), ("orders", -1), ("nothing", 0)])
-def test_an_unknown_partition_is_refused(topic: str, partition: int) -> None:
+def test_an_unknown_partition_is_rejected(topic: str, partition: int) -> None:
     """Neither a topic nor a partition is made by producing to it."""
     world = World()
 
@@ -277,7 +277,7 @@ def test_acks_0_with_an_error_closes_the_connection() -> None:
     assert client.answers() == {}
 
 
-def test_full_logs_refuse() -> None:
+def test_full_logs_reject() -> None:
     """Past `log_bytes_max` every produce fails until something is dropped."""
     world = World(config=EmbeddedConfig(log_bytes_max=1 << 20, message_max_bytes=2 << 20))
     large = batch(60_000)

@@ -47,7 +47,7 @@ def test_aborted_transactions_are_told_to_readers_that_ask() -> None:
     assert [it["aborted_transactions"] for it in told] == [None, []]
 
 
-def test_a_partition_twice_in_list_offsets_is_refused() -> None:
+def test_a_partition_twice_in_list_offsets_is_rejected() -> None:
     """It is answered once."""
     entry = {"partition_index": 0, "timestamp": -1}
     body = {"topics": [{"name": "orders", "partitions": [entry, entry]}]}
@@ -68,7 +68,7 @@ def test_a_topic_twice_in_metadata_is_described_once() -> None:
 
 
 @pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-1, 3)])
-def test_half_an_identity_is_refused(producer_id: int, producer_epoch: int) -> None:
+def test_half_an_identity_is_rejected(producer_id: int, producer_epoch: int) -> None:
     """A producer id goes with an epoch."""
     body = {
         "transaction_timeout_ms": 1_000,
@@ -82,7 +82,7 @@ def test_half_an_identity_is_refused(producer_id: int, producer_epoch: int) -> N
 
 
 def test_batches_before_one_of_zstd_are_read_by_old_clients() -> None:
-    """It is refused only where it comes first."""
+    """It is rejected only where it comes first."""
     client = World().client()
     sent = [batch(codec=1), batch(2), batch(codec=4), batch()]
     for records in sent:

@@ -62,7 +62,7 @@ def test_a_setting_of_the_cluster_is_told_as_the_broker_s() -> None:
     assert (setting["value"], setting["config_source"], setting["config_type"]) == ("5", 4, 5)
 
 
-def test_a_setting_that_is_null_is_refused() -> None:
+def test_a_setting_that_is_null_is_rejected() -> None:
     """As Kafka 4.3.1 does."""
     (topic,) = create(
         World().client(), {**NEW, "configs": [{"name": "cleanup.policy", "value": None}]}
@@ -72,7 +72,7 @@ def test_a_setting_that_is_null_is_refused() -> None:
 
 
 def test_a_broker_tells_its_settings() -> None:
-    """Those that exist here, under Kafka's names; another broker's are refused."""
+    """Those that exist here, under Kafka's names; another broker's are rejected."""
     client = World(config=EmbeddedConfig(connections_max_idle_ms=77)).client(1)
 
     own, other, text, empty = (described(client, BROKER, it) for it in ("1", "0", "x", ""))
@@ -109,14 +109,14 @@ def test_new_partitions_are_placed_where_the_request_says() -> None:
     ]
 
 
-def test_a_topic_that_is_to_grow_twice_in_one_request_is_refused() -> None:
+def test_a_topic_that_is_to_grow_twice_in_one_request_is_rejected() -> None:
     """It is answered once."""
     entry = {"name": "orders", "count": 3, "assignments": None}
 
     assert grow(World().client(), entry, entry) == [ErrorCode.INVALID_REQUEST]
 
 
-def test_more_than_ten_thousand_additions_in_one_request_are_refused() -> None:
+def test_more_than_ten_thousand_additions_in_one_request_are_rejected() -> None:
     """For every topic of it, as in Kafka."""
     client = World().client()
     large = {"name": "a", "num_partitions": 6_000, "replication_factor": 1}

@@ -104,7 +104,7 @@ def test_the_file_is_kafkas() -> None:
         b"\n\n\n",
     ],
 )
-def test_a_malformed_file_is_refused(content: bytes) -> None:
+def test_a_malformed_file_is_rejected(content: bytes) -> None:
     """Nothing is guessed."""
     with pytest.raises(CorruptRecord, match="leader-epoch-checkpoint"):
         LeaderEpochs.decoded(content)

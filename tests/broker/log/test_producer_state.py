@@ -1,4 +1,4 @@
-"""Sequences and epochs: what a partition accepts, repeats and refuses."""
+"""Sequences and epochs: what a partition accepts, repeats and rejects."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ def sent(client: Client, sequence: int, count: int = 1, epoch: int = 0) -> tuple
 
 
 def test_sequences_follow_each_other() -> None:
-    """A gap is refused and changes nothing; the next in order is accepted."""
+    """A gap is rejected and changes nothing; the next in order is accepted."""
     client = World().client()
 
     assert sent(client, 0, 3) == (ErrorCode.NONE, 0)
@@ -53,7 +53,7 @@ def test_a_duplicate_has_the_same_length() -> None:
     assert sent(client, 0, 1) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
 
 
-def test_a_stale_epoch_is_refused() -> None:
+def test_a_stale_epoch_is_rejected() -> None:
     """Once a newer epoch was seen the older one is fenced, even for a duplicate."""
     client = World().client()
     sent(client, 0, epoch=0)

@@ -299,7 +299,7 @@ def test_the_index_file_is_kafkas() -> None:
         struct.pack(">hqqqq", 0, 7, 10, 15, 12) * 2,
     ],
 )
-def test_a_malformed_index_file_is_refused(content: bytes) -> None:
+def test_a_malformed_index_file_is_rejected(content: bytes) -> None:
     """Cut off, another version, offsets that do not rise."""
     with pytest.raises(CorruptRecord, match="transaction index"):
         TransactionIndex.decoded(content)

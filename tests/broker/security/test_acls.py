@@ -64,7 +64,7 @@ def test_a_denial_wins() -> None:
     "wrong",
     [{"operation": "write"}, {"resource": "Topic"}, {"pattern": "any"}, {"permission": "no"}],
 )
-def test_a_wrong_rule_is_refused(wrong: dict[str, str]) -> None:
+def test_a_wrong_rule_is_rejected(wrong: dict[str, str]) -> None:
     """The text has the names that there are."""
     with pytest.raises(ConfigError, match="is not one of"):
         Acl(**{"user": "bob", "operation": "WRITE", **wrong})
@@ -87,7 +87,7 @@ def test_a_topic_that_may_not_be_described_is_hidden() -> None:
 
 @pytest.mark.parametrize("resource", ["cluster", "topic"])
 def test_a_user_that_may_create_has_topics_made(resource: str) -> None:
-    """By asking for them; others are refused, and nothing is made."""
+    """By asking for them; others are rejected, and nothing is made."""
     wish = {"topics": [{"name": "fresh"}], "allow_auto_topic_creation": True}
     world = open_world(Acl("*", "DESCRIBE"))
     (answer,) = world.client().ask(ApiKey.METADATA, 9, wish)["topics"]

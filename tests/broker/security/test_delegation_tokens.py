@@ -62,7 +62,7 @@ def test_a_token_without_the_extension_is_an_unknown_user(extension: str) -> Non
     assert answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_a_token_that_is_over_is_refused() -> None:
+def test_a_token_that_is_over_is_rejected() -> None:
     """At its last millisecond it is good."""
     world = World(brokers=1, security=SECURITY)
     token = made(world, 1_000)

@@ -24,7 +24,7 @@ SECURITY = BrokerSecurity(
     token_audience="kafka",  # noqa: S106 - no password
     token_issuer="https://idp.test",  # noqa: S106 - no password
 )
-REFUSED = b'{"status":"invalid_token"}'
+REJECTED = b'{"status":"invalid_token"}'
 
 
 def served() -> EmbeddedCluster:
@@ -100,13 +100,13 @@ def test_a_session_lasts_as_long_as_the_token() -> None:
         assert client.stream.closed
 
 
-def refuse(client: Client, auth_bytes: bytes) -> None:
+def reject(client: Client, auth_bytes: bytes) -> None:
     """A token is answered with a text, and with the code when that was read."""
     answer = authenticate(client, auth_bytes)
-    assert (answer["error_code"], bytes(answer["auth_bytes"])) == (ErrorCode.NONE, REFUSED)
+    assert (answer["error_code"], bytes(answer["auth_bytes"])) == (ErrorCode.NONE, REJECTED)
     answer = authenticate(client, b"\x01")
     assert answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer["error_message"] == REFUSED.decode()
+    assert answer["error_message"] == REJECTED.decode()
     assert client.stream.closed
 
 
@@ -127,10 +127,10 @@ def refuse(client: Client, auth_bytes: bytes) -> None:
         {"exp": "soon"},
     ],
 )
-def test_a_token_with_wrong_claims_is_refused(claims: dict[str, Any]) -> None:
+def test_a_token_with_wrong_claims_is_rejected(claims: dict[str, Any]) -> None:
     """Each by the same text."""
     world, client = open_world(token_audience="kafka", token_issuer="https://idp.test")  # noqa: S106
-    refuse(client, message(world.cluster.token("bob", **claims)))
+    reject(client, message(world.cluster.token("bob", **claims)))
 
 
 def test_one_of_several_audiences_will_do() -> None:
@@ -148,17 +148,17 @@ def _unsecured(**claims: object) -> str:
 @pytest.mark.parametrize(
     "token", ["x", "a.b.c", "..", _unsecured(sub="bob", exp=4e9), "eyJhbGciOiJIUzI1NiJ9.e30.AAAA"]
 )
-def test_a_token_that_is_not_signed_is_refused(token: str) -> None:
+def test_a_token_that_is_not_signed_is_rejected(token: str) -> None:
     """Nor one that is no token at all."""
     _, client = open_world()
-    refuse(client, message(token))
+    reject(client, message(token))
 
 
-def test_a_token_that_another_cluster_signed_is_refused() -> None:
+def test_a_token_that_another_cluster_signed_is_rejected() -> None:
     """Each has a key of its own."""
     _, client = open_world()
     other, _ = open_world()
-    refuse(client, message(other.cluster.token("bob")))
+    reject(client, message(other.cluster.token("bob")))
 
 
 def test_a_token_without_a_signature_where_that_is_wanted() -> None:
@@ -167,7 +167,7 @@ def test_a_token_without_a_signature_where_that_is_wanted() -> None:
     answer = authenticate(client, message(_unsecured(sub="bob", exp=4e9)))
     assert answer["error_code"] == ErrorCode.NONE
     _, client = open_world(allow_unsecured_tokens=True)
-    refuse(client, message(_unsecured(sub="bob", exp=1e9)))
+    reject(client, message(_unsecured(sub="bob", exp=1e9)))
 
 
 def test_somebody_elses_keys() -> None:
@@ -178,7 +178,7 @@ def test_somebody_elses_keys() -> None:
     _, client = open_world(token_keys=keys)
     assert authenticate(client, message(token))["error_code"] == ErrorCode.NONE
     world, client = open_world(token_keys=keys)
-    refuse(client, message(world.cluster.token("bob")))
+    reject(client, message(world.cluster.token("bob")))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_somebody_elses_keys() -> None:
         b"\xff\xfe",
     ],
 )
-def test_a_malformed_message_is_refused_at_once(auth_bytes: bytes) -> None:
+def test_a_malformed_message_is_rejected_at_once(auth_bytes: bytes) -> None:
     """By the general text."""
     _, client = open_world()
     answer = authenticate(client, auth_bytes)

@@ -20,10 +20,10 @@ def served(protocol: str, **security: Any) -> EmbeddedCluster:
     return EmbeddedCluster(1, {"orders": 1}, security=wanted)
 
 
-def test_a_right_login_is_refused_on_demand() -> None:
+def test_a_right_login_is_rejected_on_demand() -> None:
     """With the text that was asked for, so often as was asked for."""
     with served("SASL_PLAINTEXT") as cluster:
-        cluster.faults.refuse_logins(message="the account is locked")
+        cluster.faults.reject_logins(message="the account is locked")
         settings = cluster.client_settings(mechanism="PLAIN")
         with (
             Producer(settings) as producer,
@@ -72,7 +72,7 @@ def test_changed_ciphertext_loses_nothing(times: int) -> None:
 def test_faults_are_disarmed() -> None:
     """With all others."""
     with served("SASL_SSL") as cluster:
-        cluster.faults.refuse_logins(5)
+        cluster.faults.reject_logins(5)
         cluster.faults.break_handshakes(0, 5)
         cluster.faults.tamper(5)
         cluster.faults.clear()

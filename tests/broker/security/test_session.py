@@ -78,7 +78,7 @@ def test_aiokafka_logs_in(mechanism: str) -> None:
         assert values(cluster) == [b"one"]
 
 
-def test_confluent_kafka_is_refused_with_a_wrong_password() -> None:
+def test_confluent_kafka_is_rejected_with_a_wrong_password() -> None:
     """Its own error for that."""
     with served("SASL_PLAINTEXT") as cluster:
         settings = cluster.client_settings(names="confluent") | {"sasl.password": "wrong"}
@@ -143,7 +143,7 @@ def test_after_a_login_everything_is_served() -> None:
         b"\xff\0\xff\0\xff",
     ],
 )
-def test_a_wrong_login_is_refused(message: bytes) -> None:
+def test_a_wrong_login_is_rejected(message: bytes) -> None:
     """One text for all, and the connection is closed."""
     _, client = open_world()
     answer = log_in(client, message)
@@ -152,7 +152,7 @@ def test_a_wrong_login_is_refused(message: bytes) -> None:
     assert is_closed(client)
 
 
-def test_a_refusal_may_be_held_back() -> None:
+def test_a_rejection_may_be_held_back() -> None:
     """So that guessing takes time."""
     world, client = open_world(failure_delay_ms=300)
     client.send(HANDSHAKE, 1, {"mechanism": "PLAIN"})
@@ -207,7 +207,7 @@ def test_a_listener_without_a_login() -> None:
         b"n,,n=alice,r=a b",
     ],
 )
-def test_scram_that_is_malformed_is_refused(message: bytes) -> None:
+def test_scram_that_is_malformed_is_rejected(message: bytes) -> None:
     """With the text of a wrong password."""
     _, client = open_world()
     client.ask(HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
@@ -252,7 +252,7 @@ def test_a_request_in_the_middle_of_a_login() -> None:
 
 
 def test_logging_in_again_within_a_second() -> None:
-    """The first time may be at any moment; the next is refused, and the old session continues."""
+    """The first time may be at any moment; the next is rejected, and the old session continues."""
     world, client = open_world(session_lifetime_ms=4_000)
     log_in(client)
     log_in(client)
@@ -265,7 +265,7 @@ def test_logging_in_again_within_a_second() -> None:
 
 
 def test_logging_in_again_where_sessions_do_not_end() -> None:
-    """It is refused, and the session continues."""
+    """It is rejected, and the session continues."""
     world, client = open_world()
     log_in(client)
     world.advance(10_000)
@@ -277,7 +277,7 @@ def test_logging_in_again_where_sessions_do_not_end() -> None:
 
 
 def test_a_connection_keeps_its_user_and_its_mechanism() -> None:
-    """Another user is refused, another mechanism closes the connection; nothing is said."""
+    """Another user is rejected, another mechanism closes the connection; nothing is said."""
     world, client = open_world(session_lifetime_ms=4_000)
     log_in(client)
     answer = log_in(client, f"\0a=b,c\0{PASSWORD}".encode())
@@ -326,7 +326,7 @@ def test_frames_are_small_before_a_login() -> None:
         {"protocol": "SSL"},
     ],
 )
-def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+def test_wrong_settings_are_rejected(wrong: dict[str, Any]) -> None:
     """Each names itself, and no password is shown."""
     with pytest.raises(ConfigError) as caught:
         BrokerSecurity(**{"protocol": "SASL_SSL", "users": USERS, **wrong})
@@ -335,7 +335,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"user": "nobody"}, {"mechanism": "GSSAPI"}])
-def test_settings_for_nobody_are_refused(wrong: dict[str, str]) -> None:
+def test_settings_for_nobody_are_rejected(wrong: dict[str, str]) -> None:
     """The text names those that there are."""
     with served("SASL_PLAINTEXT") as cluster, pytest.raises(ConfigError, match="is not one of"):
         cluster.client_settings(**wrong)

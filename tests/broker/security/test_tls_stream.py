@@ -123,7 +123,7 @@ def test_a_client_without_tls_is_told_by_an_alert(cluster: EmbeddedCluster) -> N
     ],
 )
 def test_a_wrong_certificate_is_shown_on_demand(security: BrokerSecurity, verify_code: int) -> None:
-    """For another host, of yesterday, of tomorrow: a client must refuse it."""
+    """For another host, of yesterday, of tomorrow: a client must reject it."""
     with EmbeddedCluster(1, security=security) as cluster:
         with pytest.raises(ssl.SSLCertVerificationError) as caught:
             connected(cluster, trusting(cluster))
@@ -194,13 +194,13 @@ def test_bytes_may_come_and_go_one_by_one() -> None:
         {"certificate_hosts": "localhost", "protocol": "SSL"},
     ],
 )
-def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
+def test_wrong_settings_are_rejected(wrong: dict[str, object]) -> None:
     """Each names itself."""
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         BrokerSecurity(**wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_an_unknown_client_is_refused(cluster: EmbeddedCluster) -> None:
+def test_an_unknown_client_is_rejected(cluster: EmbeddedCluster) -> None:
     """The text names those that are known."""
     with pytest.raises(ConfigError, match="confluent"):
         cluster.client_settings(names="java")

@@ -29,7 +29,7 @@ def settings_with(cluster: EmbeddedCluster, provider: object) -> dict[str, Any]:
     return cluster.client_settings(user="alice") | {"sasl_oauth_token_provider": provider}
 
 
-def refusal(settings: dict[str, Any], **more: Any) -> KprodError:
+def rejection(settings: dict[str, Any], **more: Any) -> KprodError:
     """The error of a record that cannot be sent."""
     with Producer(settings, max_block_ms=5_000, **more) as producer:
         with pytest.raises((AuthenticationFailed, MetadataTimeout)) as caught:
@@ -65,8 +65,8 @@ def test_an_unsecured_token() -> None:
         with Producer(settings) as producer:
             assert producer.send("orders", b"one").result(30).offset == 0
     with served() as cluster:
-        assert "refused the login (OAUTHBEARER)" in str(
-            refusal(settings_with(cluster, unsecured("alice")))
+        assert "rejected the login (OAUTHBEARER)" in str(
+            rejection(settings_with(cluster, unsecured("alice")))
         )
 
 
@@ -83,19 +83,19 @@ def test_a_token_from_a_file(tmp_path: Any) -> None:
         with Producer(settings) as producer:
             assert producer.send("orders", b"two").result(30).offset == 1
         path.unlink()
-        error = refusal(settings)
+        error = rejection(settings)
     assert isinstance(error, AuthenticationFailed)
     assert f"the token file '{path}' cannot be read: No such file" in str(error)
 
 
-def test_a_refused_token_is_described(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rejected_token_is_described(caplog: pytest.LogCaptureFixture) -> None:
     """By its end and its claims, with the broker's status; it is nowhere itself."""
     caplog.set_level(1)
     with served(token_audience=AUDIENCE) as cluster:
         token = cluster.token("alice", aud="another")
-        error = refusal(settings_with(cluster, lambda: token))
+        error = rejection(settings_with(cluster, lambda: token))
     assert isinstance(error, AuthenticationFailed)
-    assert "the broker refused the login (OAUTHBEARER): " in str(error)
+    assert "the broker rejected the login (OAUTHBEARER): " in str(error)
     assert "status 'invalid_token'" in str(error)
     assert "audience 'another'" in str(error)
     assert "expires in 3" in str(error)
@@ -104,7 +104,7 @@ def test_a_refused_token_is_described(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_one_fresh_token_is_tried_at_once() -> None:
-    """Since a token may die before its end: nobody is told of the refused one."""
+    """Since a token may die before its end: nobody is told of the rejected one."""
     with served(token_audience=AUDIENCE) as cluster:
         tokens = [cluster.token("alice", aud="another"), cluster.token("alice", aud="kafka")]
         given: list[str] = []
@@ -131,7 +131,7 @@ def test_one_fresh_token_is_tried_at_once() -> None:
 def test_a_provider_that_gives_none(provider: Callable[[], object], text: str) -> None:
     """The error, which is raised at once, has its exception as a cause."""
     with served() as cluster:
-        error = refusal(settings_with(cluster, provider))
+        error = rejection(settings_with(cluster, provider))
     assert isinstance(error, AuthenticationFailed)
     assert "there is no token: " in str(error)
     assert text in str(error)
@@ -181,7 +181,7 @@ def test_a_provider_that_hangs_blocks_nobody() -> None:
 
     with served() as cluster:
         try:
-            error = refusal(settings_with(cluster, hang), request_timeout_ms=300)
+            error = rejection(settings_with(cluster, hang), request_timeout_ms=300)
             assert entered.is_set()
         finally:
             leave.set()

@@ -30,7 +30,7 @@ def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster
     return EmbeddedCluster(1, {"orders": 1}, security=wanted)
 
 
-def refusal(settings: dict[str, Any]) -> KprodError:
+def rejection(settings: dict[str, Any]) -> KprodError:
     """The error of a record that cannot be sent."""
     with Producer(settings, max_block_ms=2_000) as producer:
         with pytest.raises((AuthenticationFailed, MetadataTimeout)) as caught:
@@ -61,10 +61,10 @@ def test_a_wrong_login_is_told_at_once(
     """By the broker's text and the user's name; the password is nowhere."""
     caplog.set_level(1)
     with served() as cluster:
-        error = refusal(cluster.client_settings(mechanism=mechanism) | wrong)
+        error = rejection(cluster.client_settings(mechanism=mechanism) | wrong)
     assert isinstance(error, AuthenticationFailed)
     user = wrong.get("sasl_plain_username", "alice")
-    assert f"the broker refused user {user!r} ({mechanism}): Authentication failed" in str(error)
+    assert f"the broker rejected user {user!r} ({mechanism}): Authentication failed" in str(error)
     assert "canary" not in str(error) + caplog.text
 
 
@@ -91,14 +91,14 @@ def test_a_mechanism_that_the_broker_lacks() -> None:
     """Nothing else is tried, least of all a weaker one."""
     with served(mechanisms=("PLAIN",)) as cluster:
         settings = cluster.client_settings() | {"sasl_mechanism": "SCRAM-SHA-256"}
-        error = refusal(settings)
+        error = rejection(settings)
     assert "the broker offers PLAIN, not SCRAM-SHA-256 (sasl_mechanism)" in str(error)
 
 
 def test_a_listener_without_a_login() -> None:
     """It is named as what it is."""
     with EmbeddedCluster(1) as cluster:
-        error = refusal(
+        error = rejection(
             {
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "security_protocol": "SASL_PLAINTEXT",

@@ -104,14 +104,14 @@ def test_all_messages_end_by_one_instant() -> None:
         ({"error_code": -1, "mechanisms": []}, "with error -1"),
     ],
 )
-def test_a_mechanism_is_refused(body: dict[str, Any], text: str) -> None:
+def test_a_mechanism_is_rejected(body: dict[str, Any], text: str) -> None:
     """The text has what the broker offers; nothing else is tried."""
     with pytest.raises(AuthenticationFailed, match=text) as caught:
         Exchange().answer(ApiKey.SASL_HANDSHAKE, **body)
     assert str(caught.value).startswith("cannot connect to broker kafka:9092: ")
 
 
-def test_a_login_is_refused() -> None:
+def test_a_login_is_rejected() -> None:
     """By the broker's text, made safe to print, and the user's name."""
     said = "bad\x1b[2J" + "x" * 1_000
     with pytest.raises(AuthenticationFailed, match=r"user 'alice' \(PLAIN\): bad\\x1b") as caught:

@@ -97,7 +97,7 @@ def test_a_first_message_that_cannot_be_trusted(message: bytes, text: str) -> No
         (SERVER_FINAL.replace(b"6", b"7", 1), "is wrong"),
         (b"v=" + base64.b64encode(bytes(32)), "is wrong"),
         (b"v=abc", "malformed base64"),
-        (b"e=other-error\x1b[2J", r"refused the login: other-error\\x1b"),
+        (b"e=other-error\x1b[2J", r"rejected the login: other-error\\x1b"),
     ],
 )
 def test_a_broker_must_prove_itself(message: bytes, text: str) -> None:

@@ -1,4 +1,4 @@
-"""One client's token: fetched when it is needed, renewed in time, and tried again when refused."""
+"""One client's token: fetched when it is needed, renewed in time, and tried again when rejected."""
 
 import asyncio
 import random
@@ -170,22 +170,22 @@ def test_an_expired_token_is_never_used() -> None:
     assert "expired 1 s ago" in str(world.store.failure)
 
 
-def test_one_fresh_token_after_a_refusal() -> None:
-    """The second refusal in a row is the login's; a broker that accepts one begins again."""
+def test_one_fresh_token_after_a_rejection() -> None:
+    """The second rejection in a row is the login's; a broker that accepts one begins again."""
     world = World()
     world.token()
     world.fetch()
     token = world.store.valid_token()
-    assert world.store.refused(token)
+    assert world.store.rejected(token)
     assert world.store.valid_token() is None
-    assert world.store.refused(token)  # of another connection, with the same old token
+    assert world.store.rejected(token)  # of another connection, with the same old token
     world.token()
     world.fetch()
-    assert not world.store.refused(world.store.valid_token())
+    assert not world.store.rejected(world.store.valid_token())
     world.token()
     world.fetch()
     world.store.was_let_in()
-    assert world.store.refused(world.store.valid_token())
+    assert world.store.rejected(world.store.valid_token())
 
 
 def test_a_token_of_unknown_end_is_good_for_one_login() -> None:

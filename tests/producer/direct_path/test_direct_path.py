@@ -285,7 +285,7 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
             assert sending.result(SETTLE_S).result(SETTLE_S).offset == 0
 
 
-def test_a_refusal_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+def test_a_rejection_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
     """A response that says no is the sender's to judge."""
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)
     with pytest.raises(BrokerError, match="INVALID_RECORD"):

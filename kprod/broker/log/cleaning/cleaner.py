@@ -32,7 +32,7 @@ from kprod.broker.log.cleaning.round import (
 from kprod.broker.log.cleaning.stats import CleanerStats
 from kprod.broker.log.cleaning.survivors import Horizon
 from kprod.broker.partition_transactions import last_stable_offset
-from kprod.broker.rejection import Refused
+from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.broker.scheduler import Scheduler
 from kprod.broker.topics import TopicRegistry
@@ -167,13 +167,13 @@ class LogCleaner:
             A summary of all rounds; a round that fills its offset map is followed by another.
 
         Raises:
-            Refused: The policy has no `compact`.
+            Rejected: The policy has no `compact`.
             OSError: A file cannot be read or written.
             CorruptRecord: A batch is corrupt.
         """
         if not _is_compacted(partition):
             policy = partition.config.cleanup_policy
-            raise Refused(
+            raise Rejected(
                 ErrorCode.POLICY_VIOLATION,
                 f"{partition.name} has cleanup.policy={policy!r}, which does not have compact",
             )

@@ -1,4 +1,4 @@
-"""Calls that other libraries allow are refused with the call that is meant."""
+"""Calls that other libraries allow are rejected with the call that is meant."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ OWNERS = ("Producer", "AsyncProducer", "Consumer", "EmbeddedCluster", "RecordFut
 
 
 @pytest.fixture(params=OWNERS)
-def refusing(request: pytest.FixtureRequest) -> Iterator[object]:
+def rejecting(request: pytest.FixtureRequest) -> Iterator[object]:
     """An object that owns what cannot be in two places."""
     if request.param == "Consumer":
         with kprod.Consumer(bootstrap_servers="localhost:1") as consumer:
@@ -45,12 +45,12 @@ def _owner(name: str) -> object:
 
 @pytest.mark.parametrize("duplicate", COPIES)
 def test_no_copies_of_what_owns_a_thread(
-    refusing: object, duplicate: Callable[[Any], object]
+    rejecting: object, duplicate: Callable[[Any], object]
 ) -> None:
     """The text names the class and says what to do instead."""
     with pytest.raises(TypeError, match=r"cannot be pickled or copied.*;") as raised:
-        duplicate(refusing)
-    assert type(refusing).__name__ in str(raised.value)
+        duplicate(rejecting)
+    assert type(rejecting).__name__ in str(raised.value)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
