@@ -27,7 +27,7 @@ import confluent_kafka
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("mock", "kafka", "embedded")
 ANSWER_S = 30.0
-RETAINED_BYTES = 64 << 20  # of each partition of the embedded broker
+RETAINED_BYTES = 64 << 20  # each partition of the embedded broker
 KAFKA_TOPIC = {
     # Deleted topics leave the disk before the next round is over.
     "file.delete.delay.ms": "1000",

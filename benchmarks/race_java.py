@@ -27,7 +27,7 @@ REPORT_MS = 1_000
 WARM_UP_S = 5.0  # Java's compiler is done by then
 LINES_MIN = 4  # after the warm-up, for a rate between the first and the last
 RATE_GUESS = 700_000  # records/s, which decides how many records make the time that is asked for
-GROWTH = 1.15  # of the rate that a run is prepared for over the last one's
+GROWTH = 1.15  # a run is prepared for this multiple of the last one's rate
 TRIES = 4
 SETTINGS = {
     "acks": "all",

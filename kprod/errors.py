@@ -72,7 +72,7 @@ class Persistence(enum.Enum):
     NOT_PERSISTED = "not persisted"
     """The record is not in the log and will not be."""
     POSSIBLY_PERSISTED = "possibly persisted"
-    """The record was written to a broker at least in part, and no response settled its fate."""
+    """The record was written to a broker at least in part, and no response settled its outcome."""
 
 
 class KprodError(Exception):

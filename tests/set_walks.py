@@ -54,7 +54,7 @@ def _sets_made_in(scope: ast.AST, *, nested: bool = True) -> Iterator[str]:
     for node in ast.walk(scope) if nested else _own_nodes(scope):
         if isinstance(node, ast.AnnAssign) and _is_set_type(node.annotation):
             yield ast.unparse(node.target)
-            yield f"self.{ast.unparse(node.target)}"  # of a class: a field
+            yield f"self.{ast.unparse(node.target)}"  # a field of a class
         elif isinstance(node, ast.arg) and node.annotation and _is_set_type(node.annotation):
             yield node.arg
         elif isinstance(node, ast.Assign) and _is_set(node.value, frozenset()):

@@ -13,7 +13,7 @@ STANDARD = frozenset(
     textwrap threading time token tokenize traceback types typing uuid warnings weakref
     annotationlib pathlib fnmatch locale ntpath copyreg""".split()
 )
-BUILT = {"cython_runtime"}  # of every compiled module, beside `_cython_…`
+BUILT = {"cython_runtime"}  # every compiled module has it, beside `_cython_…`
 
 
 def _loaded(code: str) -> set[str]:

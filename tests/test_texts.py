@@ -34,7 +34,7 @@ _COUNT_AND_NOUN = re.compile(rf"(?:\{{[^{{}}]*\}}|%d) (?:{'|'.join(NOUNS)})\b")
 
 # Counts that are never 1 there, or are written so on purpose.
 NEVER_ONE = {
-    ("kprod/_core/arrow/arrow_columns.pyx", "columns"),  # of one name: 1 is the wanted number
+    ("kprod/_core/arrow/arrow_columns.pyx", "columns"),  # for one name, 1 is the right number
     (
         "kprod/_core/record/batch_builder.pyx",
         "times",

@@ -15,7 +15,7 @@ from pathlib import Path
 FILE_NAME = "kprod.cdx.json"
 """Name of the file in the wheel's folder `sboms`."""
 
-_LICENSE = "Apache-2.0"  # of kprod, and of what Cython writes into a module
+_LICENSE = "Apache-2.0"  # kprod's, and that of the code which Cython writes into a module
 
 
 def bill_of_materials(tree: Path, version: str) -> str:

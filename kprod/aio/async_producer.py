@@ -156,7 +156,7 @@ class AsyncProducer(AsyncSendMethod):
             on_delivery: Called for each record, on the sender's thread.
 
         Returns:
-            One receipt for all, when all are accepted; await it for their fates.
+            One receipt for all, when all are accepted; await it for their outcomes.
 
         Raises:
             Exception: As for `Producer.send_many`; the attribute `receipt` has the receipt of the
@@ -200,7 +200,7 @@ class AsyncProducer(AsyncSendMethod):
             timestamp: Name of the column of timestamps, or None.
 
         Returns:
-            One receipt for all rows, when all are accepted; await it for their fates.
+            One receipt for all rows, when all are accepted; await it for their outcomes.
 
         Raises:
             Exception: As for `Producer.send_arrow`; the attribute `receipt` has the receipt of the

@@ -84,7 +84,7 @@ class MemoryWaitQueue:
                         self._size_bytes(reserved), self._pool.available_bytes
                     )
                 if is_first:
-                    self._stand(reserved)
+                    self._request(reserved)
                 self._tried(place)
                 await place.next_try()
         finally:
@@ -105,7 +105,7 @@ class MemoryWaitQueue:
         finally:
             chunks, reserved.chunks = reserved.chunks, []
             try:
-                self._pool.leave_line(granted)
+                self._pool.remove_waiter(granted)
             finally:
                 self._pool.give_back(chunks)
 
@@ -117,7 +117,7 @@ class MemoryWaitQueue:
 
     def _pass_on(self) -> None:
         if not self._places:
-            self._stand_down()
+            self._cancel_request()
         elif not self._woken_count and self._waiter is None:
             self._wake(WOKEN_MAX)
 
@@ -128,7 +128,7 @@ class MemoryWaitQueue:
             if place.wake():
                 self._woken_count += 1
 
-    def _stand(self, reserved: ReservedChunks) -> None:
+    def _request(self, reserved: ReservedChunks) -> None:
         """Request the missing memory of the first send from the pool, unless done already."""
         if self._waiter is not None:
             return
@@ -137,7 +137,7 @@ class MemoryWaitQueue:
         waiter.pool = self._pool
         waiter.signal.future.add_done_callback(partial(self._end_wait, waiter))
         self._waiter = waiter
-        self._pool.stand_in_line(waiter)
+        self._pool.start_waiting(waiter)
         self._loop.call_later(LOOK_S, self._look, waiter)
 
     def _look(self, waiter: LoopMemoryWaiter) -> None:
@@ -154,13 +154,13 @@ class MemoryWaitQueue:
         self._wake(len(self._places) if waiter.closed else WOKEN_MAX)
         self._pass_on()
 
-    def _stand_down(self) -> None:
+    def _cancel_request(self) -> None:
         """Nobody waits any more."""
         waiters = self._waiter, self._granted
         self._waiter = self._granted = None
         for waiter in waiters:
             if waiter is not None:
-                self._pool.leave_line(waiter)
+                self._pool.remove_waiter(waiter)
 
     def _size_bytes(self, reserved: ReservedChunks) -> int:
         pool = self._pool

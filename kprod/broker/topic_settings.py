@@ -23,7 +23,7 @@ INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DIGITS_MAX = 100  # of an integer; more are out of bounds anyway, and slow to read
+_DIGITS_MAX = 100  # a longer integer is out of bounds anyway, and slow to parse
 
 _logger = guarded_logger("kprod.broker")
 Value = int | float | bool | str

@@ -37,7 +37,7 @@ OTHER_BROKERS_MAX = 48
 
 _ANSWER_BYTES = 16 * 1024
 _TOPIC_BYTES = 1_024
-_PARTITION_BYTES = 640  # of the 700 that a partition may take; a snapshot needs the rest
+_PARTITION_BYTES = 640  # a partition may take 700; the snapshot needs the rest
 _BROKER_BYTES = 512
 
 _MALFORMED = "MALFORMED_METADATA"

@@ -24,7 +24,7 @@ from kprod.errors import ConfigError
 TABLES: tuple[type[Table], ...] = (ProducerConfig, ConsumerConfig, SecurityConfig)
 PREFIX = "KPROD_"
 CONFIG_VARIABLE = "KPROD_CONFIG"
-_ALIKE = 0.85  # of difflib's ratio: one letter of a short name
+_ALIKE = 0.85  # difflib's ratio for a short name with one wrong letter
 
 
 def setting_names() -> frozenset[str]:

@@ -81,7 +81,7 @@ class NetworkSettings(NamedTuple):
     connections_max_idle_ms: int
     send_buffer_bytes: int
     receive_buffer_bytes: int
-    fetch_max_bytes: int = 0  # of one response's records; 0 for a client that fetches none
+    fetch_max_bytes: int = 0  # a response's records; 0 for a client that fetches none
 
 
 class MetadataSettings(NamedTuple):

@@ -62,7 +62,7 @@ class LoopThread:
         self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may interrupt
         self._is_started = False
         self._thread: Thread | None = None
-        self._ident: Hashable = None  # of the thread, while it runs
+        self._ident: Hashable = None  # the thread's, while it runs
 
     def start(self, name: str) -> None:
         """Start taking turns.

@@ -202,7 +202,7 @@ class NodeConnection:
         self._setup.end(tries_next=was_connecting)
         self.state.fail(now_ms, authentication=is_rejection(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
-        if failures & (failures - 1) == 0:  # of many, log only the 1st, 2nd, 4th, 8th and so on
+        if failures & (failures - 1) == 0:  # log only the 1st, 2nd, 4th, 8th failure and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}
             self._note(Event.DISCONNECTED, reason=error, **more)
         self._context.listener.on_connection_down(self.node, error, failures)
@@ -419,7 +419,7 @@ def fail_later(connection: NodeConnection, cause: Exception) -> None:
         cause: The exception.
     """
     if connection.channel is not None:
-        connection.requests.doubt_fates()
+        connection.requests.mark_outcomes_unknown()
         connection.channel.fail(cause)
         connection.watch(EVENT_READ | EVENT_WRITE)
 
@@ -427,6 +427,6 @@ def fail_later(connection: NodeConnection, cause: Exception) -> None:
 def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
     """Drop a connection because of a failure in kprod itself; its requests are retried."""
     node = connection.node
-    connection.requests.doubt_fates()
+    connection.requests.mark_outcomes_unknown()
     connection.drop(failure_error(node, cause), now_ms)
     _logger.error("kprod failed on the connection to %s", node.address, exc_info=cause)

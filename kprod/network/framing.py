@@ -23,7 +23,7 @@ from kprod.errors import RemoteProtocolError
 LENGTH_BYTES = 4
 RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; sufficient for a fetch
 RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # limit before the login is complete
-ROOM_BYTES_MIN = 64 * 1024  # of an incomplete frame, for the next read
+ROOM_BYTES_MIN = 64 * 1024  # free space of an incomplete frame for the next read
 RESPONSE_BYTES_MIN = 4  # size of a correlation id
 
 WITHOUT_TLS = (

@@ -145,7 +145,7 @@ class InFlightRequests:
         """Remove the request that `oldest` returned."""
         self._requests.pop().cancel_timeout()
 
-    def doubt_fates(self) -> None:
+    def mark_outcomes_unknown(self) -> None:
         """Mark all requests as written, because it is unknown how much the socket has accepted."""
         for request in self._requests:
             request.frame.written_bytes = max(request.frame.written_bytes, 1)

@@ -90,7 +90,7 @@ class NodeState:
         """
         self.current: ConnectionState = ConnectionState.DISCONNECTED
         self.failures: int = 0  # consecutive attempts that did not lead to READY
-        self.last_attempt_ms: int = 0  # of the latest attempt; monotonic
+        self.last_attempt_ms: int = 0  # start of the latest attempt; monotonic
         self.retry_at_ms: int = 0
         self.throttled_until_ms: int = 0
         self.send_until_ms: int = NEVER_MS  # from this time on the client must log in again first

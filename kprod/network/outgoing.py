@@ -53,7 +53,7 @@ class OutgoingFrame:
         for piece in pieces:
             self.size_bytes += len(piece)
         self.written_bytes: int = 0
-        self._index = 0  # of the first piece not written completely
+        self._index = 0  # the first piece not written completely
         self._offset = 0  # bytes of that piece that are written
 
     @property

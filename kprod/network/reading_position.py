@@ -42,8 +42,8 @@ class ReadingPosition:
             partition: Partition number, from 0.
         """
         self.partition: int = partition
-        self.start_offset: int | None = None  # of the log
-        self.end_offset: int | None = None  # of the log, when it was first asked for
+        self.start_offset: int | None = None  # the log's start offset
+        self.end_offset: int | None = None  # the log's end offset, when it was first requested
         self.next_offset: int = 0  # after the last record read
         self.failures: int = 0  # consecutive failures
         self.retry_at_ms: int = 0

@@ -26,7 +26,7 @@ from kprod.network.transport import Transport
 # Each call into `ssl` releases the GIL, and gets it back from a busy thread after up to 5 ms. So
 # few large calls are made.
 TLS_CHUNK_BYTES = 1 << 20
-_RECORD_BYTES_MAX = (16 << 10) + 512  # of ciphertext; OpenSSL may keep the rest of a record
+_RECORD_BYTES_MAX = (16 << 10) + 512  # ciphertext; OpenSSL may keep the rest of a record
 _BEGINNING_BYTES = 16
 
 

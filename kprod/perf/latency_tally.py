@@ -40,7 +40,7 @@ class LatencyTally:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()  # by the bucket's lowest value, in microseconds
-        self._histogram: HdrHistogram | None = None  # of all counts; None until it is asked for
+        self._histogram: HdrHistogram | None = None  # all counts; None until it is asked for
         self.count: int = 0
         self.sum_ns: int = 0
         self.max_ns: int = 0

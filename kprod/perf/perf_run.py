@@ -138,7 +138,7 @@ class PerfRun:
         self._note_warm = partial(_note, clock.now_ns, self._warm_ns)
         self._note_steady = partial(_note, clock.now_ns, self._steady_ns)
         self._stopped = threading.Event()
-        self._lock = threading.Lock()  # of the errors
+        self._lock = threading.Lock()  # guards the errors
         self.figures: Figures = Figures()
         self.metrics: Mapping[str, Mapping[str, float]] = {}
 

@@ -96,7 +96,7 @@ class ProducerBatch(TimerTask):
 
     @property
     def has_sequence(self) -> bool:
-        """Whether it has a sequence, which it keeps while its fate is unknown."""
+        """Whether it has a sequence, which it keeps while its outcome is unknown."""
         return self.base_sequence != NO_SEQUENCE
 
     @property

@@ -64,13 +64,13 @@ class BufferPool(ChunkPool):
         if waiter.closed:
             raise ClosedError("the producer was closed while a send waited for memory")
 
-    def stand_in_line(self, waiter: MemoryWaiter) -> None:
+    def start_waiting(self, waiter: MemoryWaiter) -> None:
         """Add a waiter to the queue, without blocking; it is woken when it is satisfied.
 
         Args:
             waiter: The waiter; its owner removes it on every path.
         """
-        self.join_line(waiter)
+        self.add_waiter(waiter)
         if not waiter.settled:
             self._on_shortage()
             self.pass_on()

@@ -264,11 +264,11 @@ class Delivery:
     def _sequence_rejected(self, batch: ProducerBatch, error: BrokerError) -> None:
         """Handle a sequence error of the oldest batch: the partition's sequences cannot continue.
 
-        The batch gets another sequence in the next epoch, unless an older sequence of unknown fate
-        is outstanding: those batches could be stored out of order or twice, and so they fail.
+        The batch gets another sequence in the next epoch, unless the outcome of an older
+        one is unknown: those batches could be stored out of order or twice, and so they fail.
         """
         queue = batch.queue
-        doomed_count = queue.unknown_fate_count
+        doomed_count = queue.unknown_outcome_count
         if doomed_count and not queue.in_flight_count:
             for doomed in [queue.batches[index] for index in range(doomed_count)]:
                 self._fail(doomed, own_copy(error))

@@ -54,7 +54,7 @@ class Expiry:
     def _expire(self, batch: ProducerBatch) -> None:
         error = expired_error(batch, self._metadata, self._timeout_ms)
         if batch.in_flight:
-            # A socket may still send its bytes, and its fate is unknown: the partition sends
+            # A socket may still send its bytes, and its outcome is unknown: the partition sends
             # nothing until the request has its response or the connection is closed.
             batch.maybe_persisted = True
             batch.queue.rewind_later()

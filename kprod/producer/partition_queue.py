@@ -100,11 +100,11 @@ class PartitionQueue(PartitionAppender):
         return bool(self.batches) and self.batches[0] is batch
 
     @property
-    def unknown_fate_count(self) -> int:
-        """Number of batches at the head, up to the last one whose fate is unknown.
+    def unknown_outcome_count(self) -> int:
+        """Number of batches at the head, up to the last one whose outcome is unknown.
 
-        A batch of unknown fate may be in the log: it keeps its sequence until its fate is known, or
-        fails.
+        A batch of unknown outcome may be in the log: it keeps its sequence until its outcome is
+        known, or fails.
         """
         # By index: sending threads may append meanwhile, which would invalidate an iterator.
         for index in range(len(self.batches) - 1, -1, -1):

@@ -67,17 +67,17 @@ class TopicQueues(TopicRoutes):
             The queues of partitions that certainly no longer exist.
         """
         has_ids = NO_TOPIC_ID not in {topic.topic_id, self.topic_id}
-        is_made_anew = has_ids and topic.topic_id != self.topic_id
+        is_recreated = has_ids and topic.topic_id != self.topic_id
         if topic.topic_id != NO_TOPIC_ID:
             self.topic_id = topic.topic_id
-        if is_made_anew:
+        if is_recreated:
             for queue in self.queues:
                 queue.sent_to = NO_NODE
         elif topic.partition_count == self.partition_count == len(self.queues):
             return []  # the usual case: only leaders have changed, which affects no queue
         if topic.partition_count >= self.partition_count:
             self.grow(topic.partition_count)
-        elif is_made_anew or not has_ids:
+        elif is_recreated or not has_ids:
             self.partition_count = topic.partition_count
         for queue in self.queues:
             queue.is_gone = has_ids and queue.partition >= self.partition_count

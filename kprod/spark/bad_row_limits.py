@@ -12,7 +12,7 @@ from kprod.wording import counted
 
 __all__ = ["RATIO_ROWS_MIN", "BadRowLimits"]
 
-RATIO_ROWS_MIN = 1_000  # of fewer rows, one bad row is too large a share to mean anything
+RATIO_ROWS_MIN = 1_000  # with fewer rows, one bad row is too large a share to mean anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from kprod.wording import counted
 __all__ = ["BadRow", "OffsetSpan", "TaskMessage", "TaskReport", "WriteReport"]
 
 OFFSET_UNKNOWN = -1
-SAMPLES_MAX = 3  # of each reason
+SAMPLES_MAX = 3  # per reason
 SAMPLE_KEY_BYTES = 100
 SAMPLE_ERROR_CHARACTERS = 500
 

@@ -30,7 +30,7 @@ from kprod._core.timer.watch_lists import WatchedTask, WatchLists
 from kprod.errors import ClosedError
 from kprod.timer.operation import DelayedOperation
 
-__all__ = ["BEAT_MS", "PURGE_INTERVAL", "SHARD_COUNT", "DelayedOperation", "Purgatory"]
+__all__ = ["PURGE_CHECK_MS", "PURGE_INTERVAL", "SHARD_COUNT", "DelayedOperation", "Purgatory"]
 
 SHARD_COUNT = 512
 """Kafka's figure: enough that threads seldom meet at one lock."""
@@ -38,7 +38,7 @@ SHARD_COUNT = 512
 PURGE_INTERVAL = 1_000
 """Kafka's default of `producer.purgatory.purge.interval.requests` and similar ones."""
 
-BEAT_MS = 200
+PURGE_CHECK_MS = 200
 """Interval of checks whether to purge, while any operation is delayed; Kafka's value."""
 
 Operation = TypeVar("Operation", bound=DelayedOperation)
@@ -66,10 +66,10 @@ class Purgatory(Generic[Operation]):
     """
 
     __slots__ = (
-        "_beat",
         "_delayed",
         "_lists",
         "_purge_interval",
+        "_purge_task",
         "_timer",
         "name",
     )
@@ -87,7 +87,7 @@ class Purgatory(Generic[Operation]):
         self._purge_interval = purge_interval
         self._lists = WatchLists(SHARD_COUNT)
         self._delayed: dict[int, WatchedTask] = {}
-        self._beat = TimerTask(self._on_beat)
+        self._purge_task = TimerTask(self._check_purge)
 
     @property
     def watched_count(self) -> int:
@@ -165,7 +165,7 @@ class Purgatory(Generic[Operation]):
 
     def close(self) -> None:
         """Stop the purge; watched operations stay with the timer and their keys."""
-        self._beat.cancel()
+        self._purge_task.cancel()
 
     def _reject_no_key(self) -> NoReturn:
         raise ValueError(f"an operation watched in purgatory {self.name!r} needs at least one key")
@@ -174,8 +174,8 @@ class Purgatory(Generic[Operation]):
         """Add a watched operation to the timer."""
         try:
             self._timer.add(operation.delay_ms, operation)
-            if not self._beat.pending:
-                self._timer.add(BEAT_MS, self._beat)
+            if not self._purge_task.pending:
+                self._timer.add(PURGE_CHECK_MS, self._purge_task)
         except BaseException:
             operation.cancel()
             operation.leave()
@@ -183,12 +183,12 @@ class Purgatory(Generic[Operation]):
         if operation.completed:
             operation.cancel()  # completed before it was in the timer, so that this found nothing
 
-    def _on_beat(self) -> None:
+    def _check_purge(self) -> None:
         if self._lists.added_count - len(self._delayed) > self._purge_interval:
             self.purge()
         if self._delayed:
             with contextlib.suppress(ClosedError):  # the timer is being shut down
-                self._timer.add(BEAT_MS, self._beat)
+                self._timer.add(PURGE_CHECK_MS, self._purge_task)
 
 
 def _try(operation: DelayedOperation) -> bool:

@@ -61,8 +61,8 @@ def test_an_interrupted_call_lets_waiting_ones_continue() -> None:
             assert pool.try_chain() is not None
             first, second = LoopMemoryWaiter(1, True, CHUNK), MemoryWaiter(1, True, CHUNK)
             first.pool = pool
-            pool.join_line(first)
-            pool.join_line(second)
+            pool.add_waiter(first)
+            pool.add_waiter(second)
             loop.interrupts = 1
             with pytest.raises(KeyboardInterrupt):
                 pool.close()

@@ -128,14 +128,14 @@ def test_the_place_in_the_pools_line_is_the_loops(run: Run[None]) -> None:
         second = asyncio.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
         await _turns()
         behind = MemoryWaiter(2, True, CHUNK)
-        bench.pool.join_line(behind)
+        bench.pool.add_waiter(behind)
         first.cancel()
         await _turns()
         assert bench.pool.waiter_count == 2
         bench.run(2)
         await _turns()
         assert (second.done(), behind.settled) == (True, False)
-        bench.pool.leave_line(behind)
+        bench.pool.remove_waiter(behind)
         _all_is_back(bench)
 
     run(deliver())
@@ -235,10 +235,10 @@ def test_a_stopped_loop_is_passed_over() -> None:
     bench, producer = _full()
     loop, task = _standing_still(bench, producer, lambda: None)
     behind = MemoryWaiter(2, True, CHUNK)
-    bench.pool.join_line(behind)
+    bench.pool.add_waiter(behind)
     bench.run(10)
     assert behind.settled
-    bench.pool.leave_line(behind)
+    bench.pool.remove_waiter(behind)
     _goes_on(bench, loop, task)
 
 
@@ -247,10 +247,10 @@ def test_a_loop_that_stopped_before_it_took_its_memory_loses_it_to_others() -> N
     bench, producer = _full()
     loop, task = _standing_still(bench, producer, lambda: bench.run(2))
     behind = MemoryWaiter(2, True, CHUNK)
-    bench.pool.join_line(behind)
+    bench.pool.add_waiter(behind)
     assert not behind.settled
     bench.pool.wait_for(behind, 0)
-    bench.pool.leave_line(behind)
+    bench.pool.remove_waiter(behind)
     _goes_on(bench, loop, task)
 
 

@@ -12,7 +12,7 @@ from tests.chaos.chaos import IMPATIENCE, Chaos, ChaosPlan, ChaosReport
 from tests.plugins.kafka import artifacts_or_reason
 from tests.plugins.kafka_nodes import KafkaNodes
 
-KILLS_MIN = 12  # of the ten minutes
+KILLS_MIN = 12  # in ten minutes
 BUSY_KILLS_MIN = 6
 IMPATIENT_SHARE = 0.2
 

@@ -25,7 +25,7 @@ from tests.checker.history import (
     Record,
 )
 
-EXAMPLES_MAX = 10  # of each kind of wrong
+EXAMPLES_MAX = 10  # per kind of violation
 _LISTS = {
     Anomaly.LOST: "lost",
     Anomaly.MISPLACED: "misplaced",
@@ -69,7 +69,7 @@ class Ledger:
         """Start empty."""
         self.entries = [array("q") for _ in range(partition_count)]
         self.resolved_twice = 0
-        self.reasons: Counter[str] = Counter()  # of failures
+        self.reasons: Counter[str] = Counter()  # why records failed
 
     def open(self, partition: int) -> tuple[int, Callback]:
         """Enter a record that is about to be sent; its number, and its delivery callback."""

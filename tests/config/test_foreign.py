@@ -17,7 +17,7 @@ from tests.config.other_clients import (
 OWN = {
     spelling for name, setting, _ in rows(ProducerConfig) for spelling in setting.spellings(name)
 }
-SETTINGS_MIN = 25  # of a client; fewer would mean that it was asked wrongly
+SETTINGS_MIN = 25  # per client; fewer would mean that the client was asked wrongly
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ BATCH_BYTES = 1_000
 SEGMENT_BYTES = 2 * BATCH_BYTES
 BATCHES = 9
 LOOKS = 3
-SET, TOPIC = 0, 2  # of IncrementalAlterConfigs
+SET, TOPIC = 0, 2  # operation and resource type in IncrementalAlterConfigs
 
 # Settings, the ages of the batches in hours, and what DeleteRecords is asked before retention.
 CASES: Mapping[str, tuple[Mapping[str, str], list[float], int | None]] = {

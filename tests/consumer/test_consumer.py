@@ -483,7 +483,7 @@ def test_memory_is_bounded(cluster: EmbeddedCluster) -> None:
     with consumer_of(cluster, fetch_buffer_memory=64 * 1024) as consumer:
         consumer.assign([T0, T1])
         consumer.poll(LIMIT_S, 1)
-        for _ in range(20):  # of a thread that fetches all the time it may
+        for _ in range(20):  # the other thread fetches all the time
             metrics = consumer.metrics()["consumer-fetch-manager-metrics"]
             assert metrics["buffered-bytes"] <= 64 * 1024
             threading.Event().wait(0.02)

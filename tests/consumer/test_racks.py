@@ -88,7 +88,7 @@ def test_the_leader_is_asked_when_a_follower_fails(code: int) -> None:
     with scripted_consumer(cluster, "orders", client_rack="b") as consumer:
         assert [it.offset for it in scripted_poll(consumer, 4)] == [0, 1, 2, 3]
     assert nodes_asked(cluster)[:3] == [LEADER, NEAR, LEADER]
-    assert cluster.count(ApiKey.LIST_OFFSETS) == 2  # of each partition's leader at the beginning
+    assert cluster.count(ApiKey.LIST_OFFSETS) == 2  # each partition's leader, at the beginning
 
 
 def test_records_come_from_the_rack_while_the_leader_stalls() -> None:

@@ -129,7 +129,7 @@ def test_the_probes_of_kubernetes(cluster: EmbeddedCluster, tmp_path: Path) -> N
     assert set(probes) == {"livenessProbe", "readinessProbe"}
     grace = re.search(r"^terminationGracePeriodSeconds: (\d+)$", MANIFEST, re.MULTILINE)
     assert grace is not None
-    assert int(grace[1]) > 20  # of the page's close_on_sigterm
+    assert int(grace[1]) > 20  # longer than the page's close_on_sigterm waits
     command = ("-m", "uvicorn", "fastapi_app:app", "--port", "0")
     with _running(cluster, tmp_path, *command) as server:
         url = _await(server, r"running on (http://[\d.]+:\d+)")[1]

@@ -30,7 +30,7 @@ WORDS = re.compile(
     r'<text x="(\S+)" y="(\S+)" font-size="(\S+)" fill="\S+"(?: text-anchor="(\w+)")?[^>]*>([^<]*)<'
 )
 SHIFTS = {"": 0.0, "middle": 0.5, "end": 1.0}
-LETTER_WIDTH = 0.55  # of a letter's height, in the fonts that browsers take
+LETTER_WIDTH = 0.55  # as a share of its height, in the fonts that browsers take
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from kprod.protocol.error_table import ErrorCode
 from tests.producer.stage import Stage
 from tools import generate_metrics
 
-ADDITIONS = 20_000  # of each thread
+ADDITIONS = 20_000  # per thread
 
 
 @pytest.fixture(autouse=True)  # ruff: ignore[pytest-fixture-autouse] - for every stage

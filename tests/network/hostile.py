@@ -30,7 +30,7 @@ from tests.network.scripted import (
 from tests.network.scripted_logs import Log, LogCluster
 from tests.producer.stage import HeldRequest, Stage
 
-MEMORY_MAX_BYTES = 1 << 30  # of the process: an attack ends as MemoryError, not in swapping
+MEMORY_MAX_BYTES = 1 << 30  # limit of the process: an attack ends as MemoryError, not in swapping
 TURNS_MAX = 4_000
 LEADER = {1: ("127.0.0.1", 9101)}
 

@@ -31,7 +31,7 @@ from tests.network.scripted import (
     api_keys,
 )
 
-TURNS_MAX = 2_000  # of one run: more is a loop that does not sleep
+TURNS_MAX = 2_000  # per run: more is a loop that does not sleep
 _IDENTITY = struct.Struct(">qhii")  # producer id, epoch, base sequence, record count
 _IDENTITY_AT = 43
 
@@ -268,7 +268,7 @@ class Stage:
         self.clock = clock or ManualClock()
         self.held: deque[HeldRequest] = deque()
         self.history: list[HeldRequest] = []
-        self.sent_at_ms: list[int] = []  # of each request in `history`
+        self.sent_at_ms: list[int] = []  # when each request in `history` was sent
         self.id_requests: deque[tuple[Peer, PeerRequest]] = deque()
         self.metadata_requests = 0
         self.asked: set[int] = set()  # every API

@@ -102,7 +102,7 @@ class PoolMachine(RuleBasedStateMachine):
     def wait(self, count: int, large: bool) -> None:
         """Join the queue."""
         place = _Place(count, large)
-        self.pool.join_line(place.waiter)
+        self.pool.add_waiter(place.waiter)
         self.line.append(place)
         self._serve()
 
@@ -112,7 +112,7 @@ class PoolMachine(RuleBasedStateMachine):
         """Turn a grant into chunks."""
         place = self.satisfied.pop(0)
         chunks = self.pool.claim(place.waiter)
-        self.pool.leave_line(place.waiter)
+        self.pool.remove_waiter(place.waiter)
         assert sum(len(chunk) for chunk in chunks) == place.wanted
         self._keep(chunks)
 
@@ -121,7 +121,7 @@ class PoolMachine(RuleBasedStateMachine):
     def give_up(self, pick: st.DataObject) -> None:
         """A timeout or a signal: memory granted and not claimed goes to the next."""
         place = pick.choice([*self.line, *self.satisfied])  # type: ignore[attr-defined]
-        self.pool.leave_line(place.waiter)
+        self.pool.remove_waiter(place.waiter)
         if place in self.line:
             self.line.remove(place)
         else:
@@ -146,7 +146,7 @@ class PoolMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything comes back."""
         for place in [*self.line, *self.satisfied]:
-            self.pool.leave_line(place.waiter)
+            self.pool.remove_waiter(place.waiter)
         for held in self.held:
             for _ in range(held.holders):
                 held.chain.release()

@@ -203,7 +203,7 @@ def test_errors_of_single_records_are_theirs() -> None:
 
 
 @pytest.mark.parametrize("in_flight", [1, 3, 5])
-def test_a_lost_connection_leaves_every_fate_open(in_flight: int) -> None:
+def test_a_lost_connection_leaves_every_outcome_open(in_flight: int) -> None:
     """All come again in order, with the same bytes, and what fails then may be in the log."""
     stage = Stage()
     futures = stage.fill_pipeline(in_flight)

@@ -12,7 +12,7 @@ from kprod.errors import BrokerError, KprodError, Persistence, UnknownTopic
 from kprod.protocol.error_table import ErrorCode
 from tests.producer.stage import Brokers, Stage
 
-UNHEARD_OF = 999  # of a broker newer than the table
+UNHEARD_OF = 999  # a code of a broker newer than the table
 CODES = [*(int(code) for code in ErrorCode if code), UNHEARD_OF]
 
 # fmt: off
@@ -125,7 +125,7 @@ def test_a_final_code_fails_its_batch_alone(code: int) -> None:
 
 @pytest.mark.parametrize("code", sorted(SEQUENCE_BROKEN))
 def test_broken_sequences_at_the_head_start_again(code: int) -> None:
-    """Nothing of it is in the log and no fate is open: a new epoch, and the same records again."""
+    """Nothing is in the log and no outcome is open: a new epoch, and the same records again."""
     for stage, position in _stages(code):
         rest = 5 - position
         stage.run(300)

@@ -24,7 +24,7 @@ from kprod.protocol.error_table import ErrorCode
 
 WAIT_S = 30.0  # ends a broken test, never its rhythm
 RECORDS = 4
-LINES_MAX = 400  # of one life
+LINES_MAX = 400  # lines logged between start and close
 
 
 class _Planted(BaseException):

@@ -25,7 +25,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, UnknownPartition
 
 WAIT_S = 20.0  # ends a broken test, never its rhythm
-COLLECTIONS = range(1, 500, 4)  # of thousands: topics and partitions are opened here
+COLLECTIONS = range(1, 500, 4)  # out of thousands: topics and partitions are opened here
 KPROD = kprod.__file__.removesuffix("__init__.py")
 BROKER = f"{KPROD}broker"
 

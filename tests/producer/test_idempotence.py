@@ -1,4 +1,4 @@
-"""Sequences and epochs: kept by retries, never given twice, begun again when fates are known."""
+"""Sequences and epochs: kept by retries, never given twice, begun again when outcomes are known."""
 
 import pytest
 
@@ -127,7 +127,7 @@ def test_out_of_order_behind_the_head_keeps_its_sequence() -> None:
 
 
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER])
-def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
+def test_a_batch_of_unknown_outcome_is_never_renumbered(code: int) -> None:
     """A zombie: written, connection lost, the retry rejected. It fails; its bytes may arrive."""
     stage = Stage()
     zombie = stage.fill_pipeline(1)[0]
@@ -144,7 +144,7 @@ def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
     assert all(held.batch in {sent, again.batch} for held in stage.history[1:3])
 
 
-def test_nothing_overtakes_a_batch_of_unknown_fate() -> None:
+def test_nothing_overtakes_a_batch_of_unknown_outcome() -> None:
     """The head is rejected, the one behind is a possible zombie: both fail, the third continues."""
     stage = Stage()
     futures = stage.fill_pipeline(3)
@@ -166,7 +166,7 @@ def test_nothing_overtakes_a_batch_of_unknown_fate() -> None:
     assert all(batch.raw[61:] not in {second.raw[61:], third.raw[61:]} for batch in renumbered)
 
 
-def test_a_new_epoch_waits_for_every_fate() -> None:
+def test_a_new_epoch_waits_for_every_outcome() -> None:
     """Partition 1's batch may be in the log; until that is known no epoch ends."""
     stage = Stage({"orders": [1, 2]})
     stage.fill_pipeline(1)
@@ -189,7 +189,7 @@ def test_a_new_epoch_waits_for_every_fate() -> None:
 
 
 def test_a_batch_known_not_to_be_in_the_log_does_not_delay_the_epoch() -> None:
-    """While the epoch waits, only what settles a fate is sent: else something always flies."""
+    """While the epoch waits, only what settles an outcome is sent: else something always flies."""
     stage = Stage({"orders": [1, 2]})
     stage.fill_pipeline(1)
     stage.send(b"unknown", partition=1)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("interruptible")
 
 TIMEOUT_S = 90  # ends a broken test, never its rhythm
 EXIT_FLUSH_S = 0.3  # where the broker does not answer
-SLACK_S = 10.0  # of a machine that does other things: past the limit and its half second
+SLACK_S = 10.0  # for a busy machine, beyond the limit and its half second
 COUNT = 200
 LONG_ROUNDS = 20
 

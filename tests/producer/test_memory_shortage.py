@@ -102,9 +102,9 @@ def test_nothing_is_hurried_once_nobody_waits() -> None:
     """With the last wait the shortage is over: batches linger again, and the sender sleeps."""
     bench = _full(2)
     waiter = MemoryWaiter(1, True, CHUNK)
-    bench.pool.stand_in_line(waiter)
+    bench.pool.start_waiting(waiter)
     _send_one_by_one(bench)
-    bench.pool.leave_line(waiter)
+    bench.pool.remove_waiter(waiter)
     for carried in list(bench.client.in_flight):
         bench.answer(carried)
     bench.turn()
@@ -121,12 +121,12 @@ def test_a_shortage_does_not_make_the_sender_spin() -> None:
     bench = _full(2)
     bench.client.room = 0
     waiter = MemoryWaiter(1, True, CHUNK)
-    bench.pool.stand_in_line(waiter)
+    bench.pool.start_waiting(waiter)
     bench.turn()
     bench.turn()
     assert bench.pool.waiter_count == 1
     assert bench.client.sleep_ms > 0
-    bench.pool.leave_line(waiter)
+    bench.pool.remove_waiter(waiter)
     bench.producer.close(0)
 
 
@@ -150,7 +150,7 @@ def test_an_empty_batch_gives_its_memory_to_a_send_that_waits(method: str) -> No
     thread.start()
     _until_waiting(bench, 1)
     waiter = MemoryWaiter(1, True, CHUNK)
-    bench.pool.join_line(waiter)
+    bench.pool.add_waiter(waiter)
     bench.turn()
     bench.turn()
     _answer(bench, 0)
@@ -161,7 +161,7 @@ def test_an_empty_batch_gives_its_memory_to_a_send_that_waits(method: str) -> No
     bench.turn()
     bench.turn()
     was_settled = waiter.settled
-    bench.pool.leave_line(waiter)
+    bench.pool.remove_waiter(waiter)
     producer.close(0)
     assert was_settled, "an empty batch kept memory that a send waits for"
 
@@ -184,7 +184,7 @@ def test_in_asyncio_a_batch_does_not_linger_while_a_thread_waits() -> None:
         task = asyncio.create_task(producer.send(TOPIC, VALUE, partition=2))
         await _turns()
         behind = MemoryWaiter(1, True, CHUNK)
-        bench.pool.stand_in_line(behind)
+        bench.pool.start_waiting(behind)
         _send_one_by_one(bench)
         _answer(bench, 0)
         bench.turn()
@@ -193,7 +193,7 @@ def test_in_asyncio_a_batch_does_not_linger_while_a_thread_waits() -> None:
         assert not behind.settled
         bench.turn()
         was_sent = 2 in _in_flight(bench)
-        bench.pool.leave_line(behind)
+        bench.pool.remove_waiter(behind)
         bench.producer.close(0)
         return was_sent
 

@@ -234,7 +234,7 @@ def test_a_back_off_continues_while_a_tried_batch_is_left() -> None:
     stage = Stage(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.send(b"first")
     stage.answer()
-    stage.send(b"of unknown fate")
+    stage.send(b"of unknown outcome")
     stage.answer(7)
     stage.put(b"purged")
     stage.run()

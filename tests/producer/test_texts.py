@@ -36,9 +36,9 @@ def test_one_send_that_waits_is_singular() -> None:
     pool = bench.pool
     assert ", 0 sends wait for some" in str(pool.timeout_error(16_384, 0))
     waiter = MemoryWaiter(4, large=True, chunk_bytes=16_384)
-    pool.stand_in_line(waiter)
+    pool.start_waiting(waiter)
     error = pool.timeout_error(16_384, 0)
-    pool.leave_line(waiter)
+    pool.remove_waiter(waiter)
     bench.producer.close()
     assert ", 1 send waits for some" in str(error)
 

@@ -37,7 +37,7 @@ class Scene(Stage):
         self.threads = VirtualThreads(clock)
         self.threads.turn = lambda: self.run(TURN_MS)
         self.answers_at_ms: int | None = 0
-        self.answer_count = 1  # of the record that opens the topic
+        self.answer_count = 1  # the record that opens the topic
         threads.use(self.threads)
         wait_by(clock)
         super().__init__(

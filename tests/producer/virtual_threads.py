@@ -10,7 +10,7 @@ from types import TracebackType
 
 from kprod.clock import ManualClock
 
-TURNS_MAX = 50_000  # of one wait
+TURNS_MAX = 50_000  # per wait
 _NS_PER_S = 1_000_000_000
 
 

@@ -32,7 +32,7 @@ from tests.safety.surface import (
 )
 from tests.safety.values import Liar, argument_lists, bare
 
-MEMORY_BYTES = 4 << 30  # of a child, which keeps its producers: what wants more gets a MemoryError
+MEMORY_BYTES = 4 << 30  # limit of a child, which keeps its producers
 CRASHES_MAX = 30
 CALL_S = 0.5  # a call that waits that long waits for ever here
 CLOSING = ("close", "seal", "abandon", "release", "cancel", "clear", "__exit__")

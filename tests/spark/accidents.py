@@ -12,7 +12,7 @@ from pathlib import Path
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 DAEMON = "pyspark.daemon"
-_SESSION_FIELD = 3  # of /proc/PID/stat, behind the command
+_SESSION_FIELD = 3  # in /proc/PID/stat, after the command
 
 
 def processes_of(session: int) -> Iterator[tuple[int, str]]:

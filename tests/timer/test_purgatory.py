@@ -133,8 +133,8 @@ def test_key_without_operations_is_dropped() -> None:
     assert purgatory.key_count == 0
 
 
-def test_purge_comes_with_the_beat() -> None:
-    """After more than `purge_interval` finished operations the next beat forgets their keys."""
+def test_keys_are_purged_at_intervals() -> None:
+    """After more than `purge_interval` finished operations the next check forgets their keys."""
     timer, purgatory = made(purge_interval=10)
     keeper = Waiting(60_000)
     purgatory.try_complete_or_watch(keeper, ["kept"])
@@ -163,7 +163,7 @@ def test_no_purge_below_the_interval() -> None:
 
 
 def test_idle_purgatory_wakes_nobody() -> None:
-    """The beat ends with the last operation, and begins with the next; closing ends it too."""
+    """The checks end with the last operation, and start with the next; closing ends them, too."""
     timer, purgatory = made()
     first = Waiting(50)
     purgatory.try_complete_or_watch(first, ["a"])

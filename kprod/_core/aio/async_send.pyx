@@ -285,7 +285,7 @@ cdef class LoopMemoryWaiter(MemoryWaiter):
         if not self.signal.notify() or self.is_away():
             # The loop is closed or not running, so the grant would be unused. If the loop runs
             # again, it finds no grant and queues again.
-            self.pool.leave_line(self)
+            self.pool.remove_waiter(self)
         return 0
 
     cdef bint is_away(self) except -1:

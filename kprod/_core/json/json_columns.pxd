@@ -33,13 +33,13 @@ cdef struct JsonColumn:
     int64_t offset
     BytesColumn bytes
     NumberColumn number
-    # Of a decimal.
+    # A decimal's scale.
     int scale
     # To milliseconds, and the zone of an instant; NULL for none.
     int64_t multiplier
     int64_t divisor
     ZoneOffsets* zone
-    # Of a list or map.
+    # The child columns of a list or map.
     bint is_large
     int64_t item_count
     JsonColumn** children

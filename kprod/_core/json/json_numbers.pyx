@@ -19,7 +19,7 @@ cdef extern from *:
     ctypedef unsigned long long uint128_t "unsigned __int128"
 
 cdef enum:
-    # Of 2^127, with room for a sign, a point, zeros in front and an exponent.
+    # The digits of 2^127, with room for a sign, a point, zeros in front and an exponent.
     DIGITS_MAX = 40
     NUMBER_BYTES_MAX = 128
     # Numbers from 10^-3 to below 10^7 have no exponent.

@@ -70,7 +70,7 @@ cdef class JsonText:
         return self._buffer.size
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        # Of no bytes there is no memory, and NULL is not a buffer that every reader takes.
+        # An empty buffer has no memory, and not every reader accepts NULL.
         cdef void* start = self._buffer.start if self._buffer.start != NULL else <void*>b""
         PyBuffer_FillInfo(view, self, start, self._buffer.size, 1, flags)
 

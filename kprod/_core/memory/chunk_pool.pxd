@@ -21,17 +21,17 @@ cdef class ChunkPool:
     cdef readonly bint closed
     cdef list _small
     cdef list _large
-    cdef list _line
+    cdef list _queue
     # Waiters that have been granted all their bytes and have not left.
     cdef list _satisfied
     cdef Chunk try_take(self, bint large)
     cdef Chunk make(self, bint large, int64_t granted_bytes=*)
     cdef int put_away(self, Chunk chunk) except -1
     cdef int give_back_chunks(self, list chunks) except -1
-    cpdef int join_line(self, MemoryWaiter waiter) except -1
-    cpdef int leave_line(self, MemoryWaiter waiter) except -1
+    cpdef int add_waiter(self, MemoryWaiter waiter) except -1
+    cpdef int remove_waiter(self, MemoryWaiter waiter) except -1
     cpdef list claim(self, MemoryWaiter waiter)
-    cdef list _serve_line(self)
+    cdef list _serve_queue(self)
 
 
 cdef class ChunkChain:

@@ -72,7 +72,7 @@ cdef class ChunkPool:
         self.poisons = poisons
         self._small = []
         self._large = []
-        self._line = []
+        self._queue = []
         self._satisfied = []
 
     @property
@@ -122,7 +122,7 @@ cdef class ChunkPool:
             self.cached_bytes += chunk.capacity_bytes
         return 0
 
-    cpdef int join_line(self, MemoryWaiter waiter) except -1:
+    cpdef int add_waiter(self, MemoryWaiter waiter) except -1:
         """Append a waiter to the queue for memory."""
         cdef list settled = None
         with cython.critical_section(self):
@@ -130,22 +130,22 @@ cdef class ChunkPool:
                 waiter.settle(True)
                 settled = [waiter]
             else:
-                self._line.append(waiter)
+                self._queue.append(waiter)
                 self.has_waiters = True
-                settled = self._serve_line()
+                settled = self._serve_queue()
         return wake_waiters(settled)
 
-    cpdef int leave_line(self, MemoryWaiter waiter) except -1:
+    cpdef int remove_waiter(self, MemoryWaiter waiter) except -1:
         """Remove a waiter from the queue, and free its granted bytes that it has not claimed."""
         cdef list settled
         with cython.critical_section(self):
-            if waiter in self._line:
-                self._line.remove(waiter)
+            if waiter in self._queue:
+                self._queue.remove(waiter)
             elif waiter in self._satisfied:
                 self._satisfied.remove(waiter)
             self.lent_bytes -= waiter.granted_bytes
             waiter.granted_bytes = 0
-            settled = self._serve_line()
+            settled = self._serve_queue()
         return wake_waiters(settled)
 
     cpdef list claim(self, MemoryWaiter waiter):
@@ -164,7 +164,7 @@ cdef class ChunkPool:
             raise
         return chunks
 
-    cdef list _serve_line(self):
+    cdef list _serve_queue(self):
         """Grant all available bytes to the first waiter until it is satisfied, then to the next.
 
         Returns the satisfied waiters, for the caller to wake outside the critical section, or None.
@@ -172,8 +172,8 @@ cdef class ChunkPool:
         cdef list settled = None
         cdef MemoryWaiter first
         cdef int64_t grant
-        while self._line:
-            first = <MemoryWaiter>self._line[0]
+        while self._queue:
+            first = <MemoryWaiter>self._queue[0]
             grant = min(
                 first.wanted_bytes - first.granted_bytes, self.capacity_bytes - self.lent_bytes
             )
@@ -185,9 +185,9 @@ cdef class ChunkPool:
                 settled = []
             settled.append(first)
             self._satisfied.append(first)
-            del self._line[0]
+            del self._queue[0]
             first.settle(False)
-        self.has_waiters = bool(self._line)
+        self.has_waiters = bool(self._queue)
         return settled
 
     def pass_on(self) -> None:
@@ -195,30 +195,30 @@ cdef class ChunkPool:
         cdef MemoryWaiter waiter
         for waiter in list(self._satisfied):
             if waiter.is_away():
-                self.leave_line(waiter)
+                self.remove_waiter(waiter)
 
     @property
     def waiter_count(self):
         """Number of waiters in the queue."""
-        return len(self._line)
+        return len(self._queue)
 
     def close(self) -> None:
         """Wake all waiters, without memory; later ones are woken as soon as they join the queue.
 
         Lent memory can still be returned; the pool keeps none of it.
         """
-        cdef list line
+        cdef list waiters
         with cython.critical_section(self):
             self.closed = True
             self._small = []
             self._large = []
             self.cached_bytes = 0
-            line = self._line
-            self._line = []
+            waiters = self._queue
+            self._queue = []
             self.has_waiters = False
-            for waiter in line:
+            for waiter in waiters:
                 (<MemoryWaiter>waiter).settle(True)
-        wake_waiters(line)
+        wake_waiters(waiters)
 
     def try_chain(self, bint large=False):
         """Lend a chain of one chunk; None if memory is short or anyone is queued."""
@@ -242,7 +242,7 @@ cdef class ChunkPool:
             self.put_away(chunk)
         if self.has_waiters:
             with cython.critical_section(self):
-                settled = self._serve_line()
+                settled = self._serve_queue()
             return wake_waiters(settled)
         return 0
 

@@ -23,9 +23,9 @@ cdef class BulkCall:
     cdef int64_t _stamp_ms
     cdef int _stamp_life
     # Signal handlers and other threads get a chance to run at this record.
-    cdef int64_t _breath_at
+    cdef int64_t _signal_check_at
     # If items may be slow to come: the monotonic time of the latest check for signals.
-    cdef int64_t _breath_ms
+    cdef int64_t _signal_check_ms
     cdef bint _is_at_hand
     # Values only, with no step per record but the append.
     cdef bint _is_plain

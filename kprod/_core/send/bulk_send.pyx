@@ -49,7 +49,7 @@ cdef enum:
     NO_SHARE = 102
     # Check for signals and yield to other threads each time this many records are sent (a power of
     # two).
-    BREATH_RECORDS = 4096
+    SIGNAL_CHECK_RECORDS = 4096
     # If all items are in memory, one clock reading serves this many records: a few microseconds.
     STAMP_RECORDS = 64
     # Columns besides the values: keys, headers, partitions, timestamps.
@@ -93,7 +93,7 @@ cdef class BulkCall:
             self.routes = path.hooks.open_topic(topic, path._max_block_ms)
         self._shares = [None] * PyList_GET_SIZE(self.routes.queues)
         self._missing_from = <int64_t>0x7FFFFFFFFFFFFFFF
-        self._breath_at = BREATH_RECORDS
+        self._signal_check_at = SIGNAL_CHECK_RECORDS
 
     def run(self, Column values not None, list others not None) -> None:
         """Append every record.
@@ -157,14 +157,15 @@ cdef class BulkCall:
     cdef int _check_signals_in_turn(self) except -1:
         """Let signal handlers and other threads run, if it is time.
 
-        It is time every `BREATH_RECORDS` records, and every millisecond if items may come slowly.
+        It is time every `SIGNAL_CHECK_RECORDS` records, and every millisecond if items may come
+        slowly.
         """
-        cdef int64_t now_ms = self._breath_ms
+        cdef int64_t now_ms = self._signal_check_ms
         if not self._is_at_hand:
             now_ms = self._path._clock.now_ms()
-        if self.account.record_count >= self._breath_at or now_ms != self._breath_ms:
-            self._breath_at = self.account.record_count + BREATH_RECORDS
-            self._breath_ms = now_ms
+        if self.account.record_count >= self._signal_check_at or now_ms != self._signal_check_ms:
+            self._signal_check_at = self.account.record_count + SIGNAL_CHECK_RECORDS
+            self._signal_check_ms = now_ms
             self._path.hooks.check_signals()
         return 0
 

@@ -241,11 +241,11 @@ cdef class BatchOpener:
         waiter = MemoryWaiter(chunk_count, large, chunk_bytes)
         started_ms = self._clock.now_ms()
         try:
-            pool.join_line(waiter)
+            pool.add_waiter(waiter)
             self.hooks.wait_for_memory(waiter, self._max_block_ms - waited_ms[0])
             chunks = pool.claim(waiter)
         finally:
-            pool.leave_line(waiter)
+            pool.remove_waiter(waiter)
         waited_ms[0] += self._clock.now_ms() - started_ms
         return chunks
 

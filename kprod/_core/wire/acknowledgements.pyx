@@ -25,7 +25,7 @@ cdef enum:
     TOPIC_ID_FROM = 13
     VERSION_MAX = 13
     TOPIC_ID_BYTES = 16
-    UVARINT_BITS_MAX = 28  # of a length; no frame holds more of anything
+    UVARINT_BITS_MAX = 28  # bits of a length or count; no frame is longer
     COUNT_MAX = 0x7FFFFFFF
 
 # Larger base offsets are left to the codec, so that a record's offset, its batch's base offset plus

@@ -22,7 +22,7 @@ from kprod.broker.sockets import Stream
 from kprod.guarded_log import guarded_logger
 
 _logger = guarded_logger(__name__)
-_CIPHERTEXT_BYTES_MAX = 64 << 10  # of one read; the buffer has space for one more record
+_CIPHERTEXT_BYTES_MAX = 64 << 10  # per read; the buffer has space for one more record
 # Kafka's response to bytes that are not TLS
 _INTERNAL_ERROR = bytes.fromhex("15 03 03 00 02 02 50")
 _PLAINTEXT_BYTES_MAX = 256 << 10  # encrypted at a time

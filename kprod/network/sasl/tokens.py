@@ -31,7 +31,7 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-_REFRESH_SHARE = (0.76, 0.84)  # of a token's lifetime
+_REFRESH_SHARE = (0.76, 0.84)  # a share of the token's lifetime
 _RETRY_S_MAX = 60
 _LIFE_MS_MAX = 365 * 24 * 3_600_000
 
@@ -220,7 +220,7 @@ async def _awaited(found: "Awaitable[Any]") -> Any:  # noqa: ANN401 - as `call_p
 def _takes_one(function: Any) -> bool:  # noqa: ANN401 - the application's
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a built-in
+    except (TypeError, ValueError):  # a built-in function has no signature
         return False
     return any(
         it.default is it.empty and it.kind in {it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD}

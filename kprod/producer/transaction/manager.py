@@ -8,8 +8,8 @@ attempt may still arrive at a broker. If the sequences cannot continue (a batch 
 the epoch is raised, which starts every partition at 0.
 
 Invariants.
-    A batch of unknown fate never gets another sequence. The epoch is raised only while nothing is
-    in flight and no batch's fate is unknown.
+    A batch of unknown outcome never gets another sequence. The epoch is raised only while nothing
+    is in flight and no batch's outcome is unknown.
 
 Thread-safety: the sender.
 Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; kprod's departures
@@ -65,7 +65,7 @@ class TransactionManager:
 
     @property
     def bump_is_pending(self) -> bool:
-        """Whether the epoch must be raised once all fates are known."""
+        """Whether the epoch must be raised once all outcomes are known."""
         return self._bump_reason is not None
 
     @property
@@ -98,8 +98,8 @@ class TransactionManager:
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be drained: there is an id, and sequences can continue.
 
-        While a raise of the epoch is pending, only batches of unknown fate are sent. Others would
-        keep requests in flight and so delay the raise.
+        While a raise of the epoch is pending, only batches of unknown outcome are sent. Others
+        would keep requests in flight and so delay the raise.
 
         Args:
             batch: The oldest unsent batch of its queue.
@@ -113,7 +113,7 @@ class TransactionManager:
             return False
         if self._bump_reason is None:
             return True
-        return batch.has_sequence and batch.queue.unknown_fate_count > 0
+        return batch.has_sequence and batch.queue.unknown_outcome_count > 0
 
     def assign(self, batch: ProducerBatch) -> None:
         """Assign a sequence to a drained batch, unless it has one."""
@@ -130,7 +130,7 @@ class TransactionManager:
             self._bump_reason = reason
 
     def maybe_bump(self, queues: Iterable[PartitionQueue]) -> bool:
-        """Raise the epoch if that is requested and no fate is unknown.
+        """Raise the epoch if that is requested and no outcome is unknown.
 
         Args:
             queues: All queues.
@@ -141,7 +141,7 @@ class TransactionManager:
         if not self.bump_is_pending:
             return False
         queues = list(queues)
-        if any(queue.in_flight_count or queue.unknown_fate_count for queue in queues):
+        if any(queue.in_flight_count or queue.unknown_outcome_count for queue in queues):
             return False
         self._state_log.note(
             Event.EPOCH_ENDED,

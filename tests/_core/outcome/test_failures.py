@@ -19,7 +19,7 @@ from kprod.clock import SystemClock
 from kprod.errors import KprodError, KprodTimeout
 from tests.producer.bench import TOPIC, Bench
 
-RECORD_COUNT = 5  # of each partition
+RECORD_COUNT = 5  # per partition
 LOST = KprodError("lost")
 
 Settle = Callable[[BatchResult], object]

@@ -152,7 +152,7 @@ def test_aborted_transactions_are_passed_over() -> None:
     data = (
         batch(0, 2, is_transactional=True, producer_id=1)  # aborted
         + batch(2, 2, is_transactional=True, producer_id=2)  # committed
-        + batch(4, 1)  # of no transaction
+        + batch(4, 1)  # outside a transaction
         + batch(5, 1, producer_id=1)  # idempotent only
         + marker(6, ControlType.ABORT, 1)
         + batch(7, 2, is_transactional=True, producer_id=1)  # its next one, committed

@@ -239,17 +239,17 @@ def test_a_reader_passes_over_exactly_the_aborted_records(
 ) -> None:
     """Read as a consumer does, with the told list; beside a scan of the whole history."""
     scene = Scene()
-    fates: dict[int, bool | None] = {}  # by offset; None while the transaction is open
+    outcomes: dict[int, bool | None] = {}  # by offset; None while the transaction is open
     open_offsets: dict[int, list[int]] = {}
     for at, it in enumerate(history):
         if it.commits is None:
             scene.write(it.producer_id)
-            fates[at] = None
+            outcomes[at] = None
             open_offsets.setdefault(it.producer_id, []).append(at)
         else:
             scene.end(it.producer_id, commit=it.commits)
             for ended in open_offsets.pop(it.producer_id, []):
-                fates[ended] = it.commits
+                outcomes[ended] = it.commits
     stable = min((it[0] for it in open_offsets.values()), default=len(history))
 
     assert last_stable_offset(scene.partition) == stable
@@ -259,7 +259,7 @@ def test_a_reader_passes_over_exactly_the_aborted_records(
     batches = list(read_batches(told["records"]))
     seen = consumed(batches, told["aborted_transactions"])
     end = batches[-1].last_offset + 1 if batches else offset
-    assert seen == [at for at in range(offset, end) if fates.get(at)]
+    assert seen == [at for at in range(offset, end) if outcomes.get(at)]
     assert end <= stable or not batches
 
 

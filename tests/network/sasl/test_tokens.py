@@ -178,7 +178,7 @@ def test_one_fresh_token_after_a_rejection() -> None:
     token = world.store.valid_token()
     assert world.store.rejected(token)
     assert world.store.valid_token() is None
-    assert world.store.rejected(token)  # of another connection, with the same old token
+    assert world.store.rejected(token)  # another connection, with the same old token
     world.token()
     world.fetch()
     assert not world.store.rejected(world.store.valid_token())

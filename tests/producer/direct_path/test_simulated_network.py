@@ -65,7 +65,7 @@ class Scene(Stage):
         self.threads.turn = self._turn
         threads.use(self.threads)
         wait_by(clock)
-        self.acts: list[Callable[[], object]] = []  # of the application, in a sleep each
+        self.acts: list[Callable[[], object]] = []  # each runs during one sleep
         self.round_trip_ms = ROUND_TRIP_MS
         self.socket_wait: SimulatedWait
         super().__init__(

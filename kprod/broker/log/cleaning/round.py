@@ -28,7 +28,7 @@ from kprod.broker.log.cleaning.round_syncs import RoundSyncs
 from kprod.broker.log.cleaning.segment_slices import Slice, slices
 from kprod.broker.log.cleaning.survivors import Horizon, Survivors
 from kprod.broker.log.cleaning.swap import cleaned_names, remove_cleaned, sealed, swap
-from kprod.broker.log.cleaning.transactions import TransactionFates
+from kprod.broker.log.cleaning.transactions import TransactionOutcomes
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment import Segment
 
@@ -136,8 +136,10 @@ class CleaningRound:
         yield from self._build_map()
         end_offset = self._map.latest_offset + 1
         segments = [it for it in self._cleanable.segments if it.base_offset < end_offset]
-        fates = TransactionFates(it for segment in self._log.segments for it in segment.aborted)
-        survivors = Survivors(self._map, fates, self._settings.horizon)
+        outcomes = TransactionOutcomes(
+            it for segment in self._log.segments for it in segment.aborted
+        )
+        survivors = Survivors(self._map, outcomes, self._settings.horizon)
         for group in grouped(segments, self._log.rules):
             yield from self._rewrite(group, survivors)
         self._log.cleaned_offset = end_offset
@@ -150,24 +152,24 @@ class CleaningRound:
         first_dirty = self._cleanable.first_dirty_offset
         dirty = [it for it in self._cleanable.segments if it.next_offset > first_dirty]
         every = (it for segment in self._log.segments for it in segment.aborted)
-        fates = TransactionFates(it for it in every if it.last_offset >= first_dirty)
+        outcomes = TransactionOutcomes(it for it in every if it.last_offset >= first_dirty)
         for segment in dirty:
             located = segment.locate(first_dirty)
             for piece in slices(segment, 0 if located is None else located.position):
                 self._check(segment)
-                is_full = self._learn(piece, fates, first_dirty)
+                is_full = self._learn(piece, outcomes, first_dirty)
                 yield piece.size_bytes
                 if is_full:
                     return
         # Offsets without records up to there must not be read again (KAFKA-8764).
         self._map.pass_over(self._cleanable.end_offset - 1)
 
-    def _learn(self, piece: Slice, fates: TransactionFates, first_dirty: int) -> bool:
+    def _learn(self, piece: Slice, outcomes: TransactionOutcomes, first_dirty: int) -> bool:
         """Add a slice's records to the map; returns True when the map is full."""
         for batch in piece.batches:
             if batch.is_control:
-                fates.end(batch)
-            elif not fates.is_aborted(batch) and not self._map.learn(batch, first_dirty):
+                outcomes.end(batch)
+            elif not outcomes.is_aborted(batch) and not self._map.learn(batch, first_dirty):
                 return True
             self._map.pass_over(batch.last_offset)
         return False

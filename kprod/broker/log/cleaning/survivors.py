@@ -25,7 +25,7 @@ from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.kept_records import KeptRecords
 from kprod._core.record.offset_map import OffsetMap
 from kprod.broker.log.cleaning.rewriting import with_horizon, with_records, without_records
-from kprod.broker.log.cleaning.transactions import TransactionFates
+from kprod.broker.log.cleaning.transactions import TransactionOutcomes
 from kprod.broker.log.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -75,18 +75,18 @@ class Survivors:
         last_records: The last record of each known producer within the current group of segments.
     """
 
-    __slots__ = ("_fates", "_horizon", "_map", "invalid_count", "last_records")
+    __slots__ = ("_horizon", "_map", "_outcomes", "invalid_count", "last_records")
 
-    def __init__(self, offsets: OffsetMap, fates: TransactionFates, horizon: Horizon) -> None:
+    def __init__(self, offsets: OffsetMap, outcomes: TransactionOutcomes, horizon: Horizon) -> None:
         """Create a filter that expects the log's first batch.
 
         Args:
             offsets: The newest offset of each key.
-            fates: The aborted transactions.
+            outcomes: The aborted transactions.
             horizon: Retention of tombstones.
         """
         self._map = offsets
-        self._fates = fates
+        self._outcomes = outcomes
         self._horizon = horizon
         self.invalid_count: int = 0
         self.last_records: Mapping[int, LastRecord] = {}
@@ -103,7 +103,7 @@ class Survivors:
         """
         if batch.is_control:
             kept = self._of_marker(batch)
-        elif self._fates.is_aborted(batch):
+        elif self._outcomes.is_aborted(batch):
             kept = None
         elif batch.base_offset > self._map.latest_offset:
             return _unchanged(batch)
@@ -114,9 +114,9 @@ class Survivors:
         return kept
 
     def _of_marker(self, batch: RecordBatch) -> Kept | None:
-        fate = self._fates.end(batch)
-        if fate.is_needed:
-            return _unchanged(batch)._replace(aborted=fate.aborted)
+        outcome = self._outcomes.end(batch)
+        if outcome.is_needed:
+            return _unchanged(batch)._replace(aborted=outcome.aborted)
         if not batch.record_count or self._horizon.is_over(batch.delete_horizon_ms):
             return None
         if batch.delete_horizon_ms is not None:

@@ -17,7 +17,7 @@ from kprod.broker.log.transaction_index import AbortedTransaction
 from kprod.record.control import ControlType, decode_marker
 
 
-class MarkerFate(NamedTuple):
+class MarkerOutcome(NamedTuple):
     """Compaction's decision about a marker.
 
     Attributes:
@@ -31,7 +31,7 @@ class MarkerFate(NamedTuple):
     aborted: AbortedTransaction | None = None
 
 
-class TransactionFates:
+class TransactionOutcomes:
     """The transactions of a log, fed batch by batch."""
 
     __slots__ = ("_aborted", "_committed", "_met", "_waiting")
@@ -60,25 +60,25 @@ class TransactionFates:
         self._committed.add(producer_id)
         return False
 
-    def end(self, batch: RecordBatch) -> MarkerFate:
+    def end(self, batch: RecordBatch) -> MarkerOutcome:
         """Process a control batch, which ends its producer's transaction."""
         self._begin_up_to(batch.last_offset)
         record = next(iter(batch), None)
         if record is None:
-            return MarkerFate(is_needed=False)  # an earlier round left only its header
+            return MarkerOutcome(is_needed=False)  # an earlier round left only its header
         marker = decode_marker(record)
         if marker is None:
-            return MarkerFate(is_needed=True)
+            return MarkerOutcome(is_needed=True)
         producer_id = batch.producer_id
         if marker.control_type is ControlType.COMMIT:
             is_needed = producer_id in self._committed
             self._committed.discard(producer_id)
-            return MarkerFate(is_needed)
+            return MarkerOutcome(is_needed)
         transaction = self._aborted.pop(producer_id, None)
         if producer_id not in self._met:
-            return MarkerFate(is_needed=False)
+            return MarkerOutcome(is_needed=False)
         self._met.discard(producer_id)
-        return MarkerFate(is_needed=True, aborted=transaction)
+        return MarkerOutcome(is_needed=True, aborted=transaction)
 
     def _begin_up_to(self, offset: int) -> None:
         while self._waiting and self._waiting[-1].first_offset <= offset:

@@ -1,6 +1,6 @@
 """Random histories of a log, and what must be left of them: an oracle of a few lines.
 
-The oracle knows nothing of segments, batches or maps: it is a list of records with their fates.
+The oracle knows nothing of segments, batches or maps: it is a list of records with their outcomes.
 """
 
 import random
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
     Attributes:
         record: With its offset.
         producer_id: −1 for none.
-        is_transactional: Whether its fate is decided by a marker.
+        is_transactional: Whether its outcome is decided by a marker.
     """
 
     record: Record

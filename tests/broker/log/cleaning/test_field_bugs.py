@@ -8,7 +8,7 @@ import pytest
 from kprod.broker.log.cleaning.groups import grouped
 from kprod.broker.log.cleaning.picker import Cleanable, Lags
 from kprod.broker.log.cleaning.round import RoundAborted
-from kprod.broker.log.cleaning.transactions import TransactionFates
+from kprod.broker.log.cleaning.transactions import TransactionOutcomes
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment import Segment
@@ -323,7 +323,7 @@ def test_an_open_transaction_is_left_alone() -> None:
 
 def test_a_transaction_is_aborted_from_its_first_record_on() -> None:
     """Whether or not the map begins within it."""
-    fates = TransactionFates([AbortedTransaction(1, 10, 20, 30)])
+    outcomes = TransactionOutcomes([AbortedTransaction(1, 10, 20, 30)])
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     rows = [(1, b"k", b"v", ())]
     early, late = (
@@ -331,4 +331,4 @@ def test_a_transaction_is_aborted_from_its_first_record_on() -> None:
         for at in (5, 15)
     )
 
-    assert (fates.is_aborted(early), fates.is_aborted(late)) == (False, True)
+    assert (outcomes.is_aborted(early), outcomes.is_aborted(late)) == (False, True)
