@@ -47,7 +47,7 @@ QUICK_BUDGET_S = 20.0
 
 QUICK_ROUNDS = 3
 FILE_COLUMNS = 110
-"""Of a table that does not go to a terminal: enough for every name."""
+"""Width of a table that does not go to a terminal: enough for every name."""
 
 T = TypeVar("T")
 Figures = float | Mapping[str, float]

@@ -31,7 +31,7 @@ CALLS = frozenset({"os.getrandom", "os.urandom", "uuid.uuid1", "uuid.uuid4"})
 
 RANDOM_TYPE = "random.Random"  # whose objects come from the environment: as an annotation only
 
-# Of a Cython module: imports, and uses, outside of texts and comments.
+# In a Cython module: imports, and uses, outside of texts and comments.
 _TEXT_OR_COMMENT = re.compile(
     r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#[^\n]*", re.DOTALL
 )

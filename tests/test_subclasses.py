@@ -60,7 +60,7 @@ FORMER = frozenset(
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    """Of brokers with one topic."""
+    """The address of brokers with one topic."""
     with EmbeddedCluster(brokers=1, topics={"orders": 2}) as cluster:
         yield cluster.bootstrap_servers
 

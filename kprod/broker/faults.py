@@ -240,7 +240,7 @@ class FaultControl:  # noqa: PLR0904 - one method for each fault
     def omit(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Omit the first partition from the request, or with `handled` from the response."""
+        """Remove the first partition from the request, or, with `handled`, from the response."""
         self._arm(FaultKind.OMIT, api, times, where, handled=handled)
 
     def empty(

@@ -15,8 +15,8 @@ Behaviour.
     F. An unknown session is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH,
        topic ids where the session has names, or names where it has ids,
        FETCH_SESSION_TOPIC_ID_ERROR; all with id 0.
-    G. A broker keeps `SLOTS` sessions. A new one takes the place of one that was not used for
-       `EVICTION_MS`, else of the smallest one that is older than that and not larger than itself.
+    G. A broker keeps `SLOTS` sessions. A new one replaces one that was not used for `EVICTION_MS`;
+       if there is none, the smallest one that is older than that and not larger than the new one.
 Left out: privileged sessions of followers, since there are no followers in other processes.
 
 Thread-safety: the broker's thread.

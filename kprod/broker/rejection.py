@@ -9,7 +9,7 @@ from kprod.errors import KprodError
 from kprod.protocol.error_table import ErrorCode
 
 TEXT_CHARACTERS_MAX = 1_000
-"""Of one text: far below the 32,767 bytes that a string of the protocol may have, whatever the
+"""A limit: far below the 32,767 bytes that a string of the protocol may have, whatever the
 characters, so that a response with a text in it can always be written."""
 
 
@@ -37,7 +37,7 @@ class Rejected(KprodError):
     """
 
     def __init__(self, code: int, text: str = "") -> None:
-        """Say no.
+        """Create the error.
 
         Args:
             code: Not `NONE`.
@@ -64,7 +64,7 @@ class RejectedByLog(Rejected):
     def __init__(
         self, code: int, text: str = "", record_texts: Mapping[int, str] | None = None
     ) -> None:
-        """Say no.
+        """Create the error.
 
         Args:
             code: Not `NONE`.

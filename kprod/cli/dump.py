@@ -202,7 +202,7 @@ class LogPrinter:
             pieces: The segment's bytes, in order.
 
         Returns:
-            True if it was read to the end and, with `verify`, has no fault.
+            True if the log was read to the end and, with `verify`, has no fault.
         """
         scanner = LogScanner()
         return self.print_entries(

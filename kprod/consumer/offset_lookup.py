@@ -230,7 +230,7 @@ def check_offsets(body: Mapping[str, Any]) -> None:
             if not answer["error_code"] and not -1 <= answer["offset"] < OFFSET_MAX:
                 raise RemoteProtocolError(
                     f"a ListOffsets response gives partition {answer['partition_index']} the"
-                    f" offset {answer['offset']}; an offset is 0 to {OFFSET_MAX - 1}"
+                    f" offset {answer['offset']}; offsets are −1 (none) to {OFFSET_MAX - 1}"
                 )
 
 

@@ -77,7 +77,7 @@ def _rate(field: str) -> Formula:
 
 
 def _ratio(field: str) -> Formula:
-    """Of time: nanoseconds of a sum per nanosecond."""
+    """A share of time: nanoseconds of a sum per nanosecond."""
     return lambda _, span: span.sums[field] / (span.elapsed_ms * 1_000_000)
 
 
@@ -113,7 +113,7 @@ def _total_and_rate(stem: str, unit: str, meaning: str, field: str) -> tuple[Row
 def _average_and_maximum(
     stem: str, unit: str, meaning: str, fields: tuple[str, str]
 ) -> tuple[Row, Row]:
-    """Of a sum with a peak called after it, over a count."""
+    """The average of a sum over a count, and the peak that is named after the sum."""
     field, count = fields
     return (
         Row(f"{stem}-avg", Kind.AVERAGE, unit, f"{meaning}, on average.", _average(field, count)),

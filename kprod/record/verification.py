@@ -20,13 +20,13 @@ class LogVerifier:
         self._last_offset: int | None = None
 
     def problems(self, entry: LogEntry) -> Iterator[str]:
-        """Check one entry; the entries of a log are to be given in order.
+        """Check one entry; the caller passes the entries of a log in order.
 
         Args:
             entry: An entry of any format; it is decompressed and its records are read.
 
         Yields:
-            Its faults, one sentence without a full stop each; nothing for a valid entry.
+            Its faults, each a sentence without a full stop; nothing for a valid entry.
         """
         if not has_valid_crc(entry):
             yield f"checksum is not {entry.crc}, as the entry says"

@@ -78,10 +78,9 @@ class SinkOptions:
     """Every option of one write, checked.
 
     Attributes:
-        settings: The producer's, as texts; references are not resolved here. Never shown.
+        settings: Settings of the producer, as texts; references are not resolved here. Never shown.
         topic: Topic of all rows; None takes the topic column.
-        columns: The column of each role that was named by an option; "" for a role that no column
-            has.
+        columns: Name of each role's column, as set by an option; "" for a role without a column.
         value_format: Format of a record's value.
         on_record_error: Action for a row that can never be a record.
         dead_letter_topic: Topic of bad rows; None in the other modes.

@@ -17,7 +17,7 @@ Invariants.
 
 Thread-safety: any thread, tasks included.
 Source: Kafka's SystemTimer.java and SystemTimerReaper.java (server-util, 4.x). Its read-write lock
-and 200 ms beat are not needed: one lock costs less than the interpreter does, and no wake-up is
+and 200 ms poll are not needed: one lock costs less than the interpreter does, and no wake-up is
 lost.
 """
 

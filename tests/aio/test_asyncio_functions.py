@@ -172,7 +172,7 @@ FUNCTIONS: dict[str, Callable[[list[Any]], Coroutine[Any, Any, list[RecordMetada
 def test_each_function_gives_the_metadata(
     run: Run[Any], function: Callable[[list[Any]], Coroutine[Any, Any, list[RecordMetadata]]]
 ) -> None:
-    """Of each record, whenever it is settled."""
+    """The result of each record, whenever it is settled."""
 
     async def deliver() -> None:
         bench, deliveries = _bench()

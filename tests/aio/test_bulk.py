@@ -53,7 +53,7 @@ def test_many_records_and_a_table_are_sent(run: Run[None], cluster: EmbeddedClus
 
 
 def test_a_cancelled_bulk_send_stops(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """Of an endless generator; accepted records are sent, and nothing comes after."""
+    """A send of an endless generator: accepted records are sent, and nothing comes after."""
     started = threading.Event()
 
     def values() -> Iterator[bytes]:

@@ -19,7 +19,7 @@ VALUE = b"v" * 100
 
 
 def load_of(address: str = "", seconds: float = 0.0) -> read_clients.ReadLoad:
-    """Of a topic with two partitions."""
+    """The load of a topic with two partitions."""
     return read_clients.ReadLoad(address, "race", 2, COUNT, seconds, "as it comes")
 
 

@@ -14,7 +14,7 @@ def run(pytester: pytest.Pytester, source: str) -> pytest.RunResult:
 
 
 def test_options_are_a_fixture(pytester: pytest.Pytester) -> None:
-    """Of each test's cluster, and of the shared one."""
+    """The options of each test's cluster, and of the shared one."""
     result = run(
         pytester,
         """

@@ -41,7 +41,7 @@ def test_the_replica_of_a_reader_s_rack_is_named() -> None:
 
 
 def test_the_replica_furthest_ahead_is_named() -> None:
-    """Of those in sync."""
+    """The furthest of the replicas in sync."""
     world = world_of(*RACKS)
     world.cluster.set_follower_lag("orders", 0, NEAR, None)
     world.client(LEADER).produce(batch(1))

@@ -87,7 +87,7 @@ def test_topics_are_completed(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.slow
 def test_settings_are_completed() -> None:
-    """Of clients behind -X, of topics behind --set."""
+    """Settings of clients after -X, of topics after --set."""
     assert complete("kprod topics list -X linger") == ["linger.ms=", "linger_ms="]
     assert complete("kprod topics create x --set min.ins") == ["min.insync.replicas="]
     assert complete("kprod topics alter x --unset min.ins") == ["min.insync.replicas"]

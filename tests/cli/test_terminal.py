@@ -215,7 +215,7 @@ def test_what_consume_writes_produce_reads(cluster: EmbeddedCluster) -> None:
 def test_output_that_is_cut_is_a_failure(
     command: str, unbuffered: str, cluster: EmbeddedCluster
 ) -> None:
-    """Of a pipe that takes a part only: with PYTHONUNBUFFERED, too, the loss is told."""
+    """The loss at a pipe that takes only a part is told, with PYTHONUNBUFFERED, too."""
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send("orders", b"x" * 500_000).result(LIMIT_S)
     more = {"consume": ["--exit"], "dump": ["--deep"]}[command]

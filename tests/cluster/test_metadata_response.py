@@ -106,7 +106,7 @@ def test_only_topics_that_were_asked_for_are_read() -> None:
 
 
 def test_of_many_brokers_the_leaders_and_a_few_others_are_read() -> None:
-    """Of 500 brokers the topic's leader, that of a topic known before, the controller."""
+    """Among 500 brokers the topic's leader, that of a topic known before, the controller."""
     codec = response_codec(ApiKey.METADATA, VERSION)
     body = metadata_response(
         topic_entry("orders", [(400, 0)]), nodes=range(500, 0, -1), controller_id=450

@@ -244,7 +244,7 @@ def test_secrets_are_in_no_error(name: str) -> None:
 
 
 def test_secrets_are_in_no_repr() -> None:
-    """Of the whole configuration."""
+    """Not in that of the whole configuration either."""
     settings = {"security_protocol": "SSL", "ssl_certdata": "c", "ssl_keydata": "canary"}
     config = ProducerConfig.parse({"bootstrap_servers": "a:1", **settings})
     assert "canary" not in repr(config)

@@ -17,7 +17,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 def settings_for(kafka: SecuredKafka, listener: str, mechanism: str) -> dict[str, Any]:
-    """Of a client that logs in as alice."""
+    """Settings of a client that logs in as alice."""
     settings: dict[str, Any] = {
         "bootstrap_servers": kafka.secured_address(listener),
         "security_protocol": "SASL_SSL" if listener == "SASL_SSL" else "SASL_PLAINTEXT",

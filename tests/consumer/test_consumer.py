@@ -307,7 +307,7 @@ def test_the_position_follows_the_loop(cluster: EmbeddedCluster) -> None:
 
 
 def test_the_end_of_a_log_and_the_lag(cluster: EmbeddedCluster) -> None:
-    """Of partitions that are assigned, or not."""
+    """They are known of partitions that are assigned, or not."""
     fill(cluster, "t", 12)
     with consumer_of(cluster) as consumer:
         consumer.assign([T0])

@@ -26,7 +26,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def test_deserializers(cluster: EmbeddedCluster) -> None:
-    """Of keys and values that are not null; one that wants a context is given one."""
+    """They get keys and values that are not null; one that wants a context is given one."""
 
     def read_key(key: bytes, ctx: Any) -> str:
         return f"{ctx.topic} {ctx.field} {key.decode()}"

@@ -45,7 +45,7 @@ def _at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 def test_a_scrape_shows_every_group(cluster: EmbeddedCluster) -> None:
-    """Of the producer, of each topic, of each node; two producers by their client ids."""
+    """The groups of the producer, each topic and each node; two producers by their client ids."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers}
     with (
         kprod.Producer(settings, client_id="one") as one,

@@ -113,7 +113,7 @@ def test_bytes_count_when_all_their_ciphertext_has_left() -> None:
 
 
 def test_one_call_takes_one_chunk() -> None:
-    """Of several pieces what fits, and the rest with the next call."""
+    """As many pieces as fit, and the rest with the next call."""
     pair = Pair().shake_hands()
     pieces = [bytes([number]) * (300 << 10) for number in range(5)]
     assert pair.client.write_pieces([*pieces]) == TLS_CHUNK_BYTES

@@ -60,7 +60,7 @@ def _latencies_ms(clock: ManualClock, pace: Pace) -> list[float]:
 
 
 def _check_every_waiting_record(latencies_ms: list[float]) -> None:
-    """Of the records due in the stall, as many waited for so long as were due so early in it."""
+    """As many records waited for a time as were due that long before the end of the stall."""
     assert len(latencies_ms) == RECORD_COUNT
     for wait_ms in (400, 250, 100, 10):
         due_count = (STALL_MS - wait_ms) * RATE // 1_000

@@ -37,7 +37,7 @@ class KafkaNode:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs; None if none does."""
+        """Process id of the running broker; None if none runs."""
         return (
             None if self._process is None or self._process.poll() is not None else self._process.pid
         )

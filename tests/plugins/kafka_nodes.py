@@ -121,7 +121,7 @@ class KafkaNodes:
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Of all brokers, running or not."""
+        """Ids of all brokers, running or not."""
         return tuple(self._ports)
 
     @property

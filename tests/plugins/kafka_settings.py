@@ -17,7 +17,7 @@ from typing import IO
 
 LOG_SETTINGS = Path(__file__).parent.parent / "kafka" / "log4j2.properties"
 CONTROLLER_ID = 100
-"""Of the controller that stands apart when there are several brokers, numbered from 1."""
+"""Id of the controller that is a process of its own beside several brokers (from 1)."""
 
 QUICK_JAVA = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Starts fast and stays small, at the price of a slower broker later."""

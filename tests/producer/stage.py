@@ -46,17 +46,17 @@ class SentBatch:
 
     @property
     def producer_id(self) -> int:
-        """Of the header."""
+        """Producer id of the header."""
         return self._transaction_manager[0]
 
     @property
     def epoch(self) -> int:
-        """Of the header."""
+        """Epoch of the header."""
         return self._transaction_manager[1]
 
     @property
     def sequence(self) -> int:
-        """Of the first record."""
+        """Sequence of the first record."""
         return self._transaction_manager[2]
 
     @property

@@ -286,7 +286,7 @@ def test_rejected_records_are_not_kept_by_their_errors() -> None:
     """An error is, with its cause; the frames that held the record are not."""
 
     class Order:
-        """Of the application."""
+        """A type of the application."""
 
     seen: list[weakref.ref[Order]] = []
 

@@ -184,7 +184,7 @@ def _fill(stage: Stage) -> None:
 
 
 def _record_count(raw: bytes) -> int:
-    """Of one batch whose checksum is right."""
+    """The number of records in one batch, whose checksum must be right."""
     (batch,) = BatchReader(raw, check_crc=True)
     return batch.record_count
 

@@ -27,7 +27,7 @@ COLUMNS = (
     "case when id % 4 = 0 then cast(id % 3 as int) end as partition",
     "case when id % 5 = 0 then timestamp_millis(1700000000000 + id) end as timestamp",
 )
-"""Of numbered rows, every kind of record."""
+"""SQL columns that make every kind of record from numbered rows."""
 
 SUMS = (
     "count(*) as records",

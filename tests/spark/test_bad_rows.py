@@ -186,7 +186,7 @@ def test_a_limit_by_count_stops_the_task(cluster: EmbeddedCluster) -> None:  # n
 def test_a_limit_by_share_is_judged_from_a_thousand_rows(
     cluster: EmbeddedCluster,  # noqa: F811
 ) -> None:
-    """Of fewer rows a share means nothing."""
+    """A share of fewer rows means nothing."""
     limits = BadRowLimits(max_bad_ratio=0.01)
     limits.check(999, 999, "")
     limits.check(10, 1_000, "")

@@ -123,7 +123,7 @@ def test_a_write_that_was_committed_is_not_written_again(run: Run) -> None:
 
 
 def test_json_of_any_schema_is_what_spark_writes(run: Run) -> None:
-    """Of random rows, in several time zones."""
+    """The JSON of random rows, in several time zones."""
     assert_same_objects(run.cluster, run.found["json_schemas"])
 
 

@@ -10,7 +10,7 @@ from kprod._core.timer.wheel_level import WheelLevel
 from kprod.timer import DelayedOperation, Purgatory, Timer
 
 Occupied = list[tuple[int, int, int]]
-"""Of each bucket in use: its index, the instant at which it comes up, how many tasks it holds."""
+"""Each bucket in use: its index, the instant at which it comes up, how many tasks it holds."""
 
 
 def _nothing() -> None:
@@ -98,7 +98,7 @@ def test_a_clock_of_seconds_minutes_and_hours() -> None:
     [(1, 3_200_000, 64_000_000), (20, 64_000_000, 1_280_000_000)],
 )
 def test_six_levels(lowest_tick_ms: int, tick_ms: int, span_ms: int) -> None:
-    """Of 20 slots each: the sixth spans 64,000,000 ms if the lowest spans 20 ms.
+    """Levels of 20 slots each: the sixth spans 64,000,000 ms if the lowest spans 20 ms.
 
     If the lowest has a tick of 20 ms, 64,000,000 ms are the sixth level's tick.
     """

@@ -33,7 +33,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _REPLICATION_FACTOR_MAX = 3
 _SEGMENT_BYTES = 100 << 20
 CLIENT_NAME_BYTES_MAX = 0x7FFF - len(f"-{uuid.UUID(int=0)}")
-"""Of the name that a member id begins with: the whole id is a string of the protocol, too."""
+"""Limit of the name in front of a member id, since the whole id is a string of the protocol."""
 _MEMBER_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-6d656d626572")
 
 

@@ -4,8 +4,8 @@ Offsets of open transactions wait by producer id until their marker: a commit mo
 abort drops them. A tombstone removes from both.
 
 Invariants.
-    A record never replaces one that is further on in the log: a marker that comes late commits an
-    offset that may be older than one committed since.
+    A record never replaces one with a higher offset in the log: a marker that comes late commits
+    an offset that may be older than one committed since.
 
 Thread-safety: the broker's thread.
 Source: Kafka OffsetMetadataManager (4.3.1); KIP-447 for pending offsets.

@@ -165,7 +165,7 @@ def test_instants_are_local_to_the_zone(moments: list[dt.datetime], name: str) -
 
 @given(st.lists(st.dates(), min_size=1))
 def test_dates(days: list[dt.date]) -> None:
-    """Of the proleptic Gregorian calendar."""
+    """Dates of the proleptic Gregorian calendar."""
     assert values(pa.array(days)) == [f'"{day.isoformat()}"' for day in days]
 
 
@@ -223,7 +223,7 @@ def test_slices_of_nested_columns() -> None:
 
 
 def test_a_long_text_grows_the_buffer() -> None:
-    """Of every byte escaped."""
+    """A text of which every byte is escaped."""
     text = "\x01" * 1_000_000
     assert json.loads(values(pa.array([text, "", text]))[2]) == text
 

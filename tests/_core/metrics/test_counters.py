@@ -59,7 +59,7 @@ def test_a_batch_may_be_younger_than_the_turn_that_sends_it() -> None:
 
 @given(EVENTS)
 def test_sums_and_peaks_of_requests(events: list[tuple[int, int, int]]) -> None:
-    """Of all nodes together, and of each."""
+    """The sums and peaks of all nodes together, and of each."""
     counting = Counting(ManualClock(), TURNS_AT_MS)
     for node_id, size_bytes, latency_ms in events:
         counting.requested(node_id, size_bytes)

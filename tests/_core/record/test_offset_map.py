@@ -11,7 +11,7 @@ from tests.oracle.record_v2 import encode_batch
 
 SECRET = bytes(range(16))
 SLOT_BYTES = 24
-# Of the reference implementation (vectors_sip128): the first n bytes of 0, 1, 2 …
+# From the reference implementation (vectors_sip128): the first n bytes of 0, 1, 2 …
 VECTORS = {
     0: "a3817f04ba25a8e66df67214c7550293",
     1: "da87c1d86b99af44347659119b22fc45",

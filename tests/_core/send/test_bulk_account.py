@@ -7,7 +7,7 @@ from kprod.errors import DeliveryTimeout, KprodError
 
 
 def test_errors_of_single_records_count_alone() -> None:
-    """Of a batch whose error is none for the others."""
+    """Errors of records in a batch whose other records have none."""
     account = BulkAccount()
     result = BatchResult("t", 3)
     share = BatchShare(account, result)

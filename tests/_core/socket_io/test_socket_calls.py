@@ -31,7 +31,7 @@ def read_all(far: socket.socket, count_bytes: int) -> bytes:
 
 
 def test_pieces_go_out_in_order(pair: tuple[socket.socket, socket.socket]) -> None:
-    """Of any kind that holds bytes, empty ones too."""
+    """Pieces of any kind that holds bytes, empty ones too."""
     near, far = pair
     pieces: list[Piece] = [
         *(b"ab", bytearray(b"cd")),

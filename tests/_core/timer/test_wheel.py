@@ -77,7 +77,7 @@ def test_task_of_350_ms_passes_through_level_two() -> None:
 
 
 def test_ticks_of_a_second_share_a_bucket() -> None:
-    """Of tasks due at 0, 1, 1 and 3 s one is due at once and two come up together."""
+    """Among tasks due at 0, 1, 1 and 3 s one is due at once and two come up together."""
     wheel = TimingWheel(0, tick_ms=1_000, wheel_size=8)
     at_once, first, second, last = (wheel.schedule(ms, nothing) for ms in (0, 1_000, 1_000, 3_000))
     assert wheel.lowest.occupied() == [(1, 1_000, 2), (3, 3_000, 1)]

@@ -30,7 +30,7 @@ def test_whatever_has_arrived(arrived: bytes, count_bytes: int) -> None:
 
 @given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=8))
 def test_correlation_ids(number: int, rest: bytes) -> None:
-    """Of frames that came whole, and in pieces."""
+    """The ids of frames that came whole, and in pieces."""
     frame = number.to_bytes(4, signed=True) + rest
 
     assert correlation_id_of(frame) == number

@@ -49,12 +49,12 @@ class Script:
 
     @property
     def state(self) -> str:
-        """Of the group."""
+        """The group's state."""
         return self.world.cluster.group(GROUP).state
 
     @property
     def generation(self) -> int:
-        """Of the group."""
+        """The group's generation."""
         return self.world.cluster.group(GROUP).generation
 
     def ask(self, api: ApiKey, version: int, **body: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ LONGEST_NAME = "n" * CLIENT_NAME_BYTES_MAX
     ],
 )
 def test_a_group_is_in_the_partition_that_java_s_hash_names(group_id: str, index: int) -> None:
-    """Of fifty; what Apache Kafka 4.3.1 says."""
+    """Its partition among fifty, as Apache Kafka 4.3.1 gives it."""
     assert partition_index(group_id, 50) == index
 
 

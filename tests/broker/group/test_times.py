@@ -169,7 +169,7 @@ def test_offsets_expire(retention_minutes: int) -> None:
 
 
 def test_offsets_of_topics_that_are_read_stay() -> None:
-    """Of a stable group of consumers only the others expire."""
+    """In a stable group of consumers only the others expire."""
     script = Script(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1)
     script.world.cluster.create_topic("other", 1)
     (member,) = script.stable(1)

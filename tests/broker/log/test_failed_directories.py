@@ -120,7 +120,7 @@ def check_failures(first: int, step: int) -> None:
 
 @pytest.mark.slow
 def test_a_call_that_fails_hurts_its_own_directory_alone() -> None:
-    """Of a workload with rolls, flushes, checkpoints and compaction: each 23rd call."""
+    """Each 23rd call of a workload with rolls, flushes, checkpoints and compaction."""
     check_failures(0, 23)
 
 

@@ -328,7 +328,7 @@ def state_of(log: PartitionLog) -> object:
 
 
 WANTED = state_of(filled(closes=True).load())
-"""Of the log when nothing is malformed."""
+"""State of the log when nothing is malformed."""
 
 
 @pytest.mark.parametrize("closes", [True, False])

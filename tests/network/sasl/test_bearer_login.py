@@ -25,7 +25,7 @@ def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster
 
 
 def settings_with(cluster: EmbeddedCluster, provider: object) -> dict[str, Any]:
-    """Of a client with this provider."""
+    """Settings of a client with this provider."""
     return cluster.client_settings(user="alice") | {"sasl_oauth_token_provider": provider}
 
 

@@ -125,7 +125,7 @@ def test_java_s_form_of_a_login() -> None:
 
 
 def security(**settings: Any) -> Security:
-    """Of a client that logs in by PLAIN."""
+    """The security of a client that logs in by PLAIN."""
     made = Security(
         SecurityConfig.parse(
             {

@@ -223,7 +223,7 @@ def test_a_batch_larger_than_a_slice_is_compacted() -> None:
 
 
 def test_batches_without_records_do_not_pile_up() -> None:
-    """Of each group the last one stays, and each producer's last; the others go (KAFKA-7385)."""
+    """The last one of each group stays, and each producer's last; the others go (KAFKA-7385)."""
     history = made()
     producer = Producer(1, is_transactional=False)
     history.producers = [producer]
