@@ -193,6 +193,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """
         snapshot, routed = self._metadata.snapshot, self._routed_snapshot
         gone = self._follow_topics(routed, snapshot)
+        # A send that waited for memory may have opened a batch after its partition had gone.
+        gone += [queue for queue in self._leaderless if queue.is_gone]
         if snapshot is routed:
             return gone
         self._routed_snapshot = snapshot
@@ -235,7 +237,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             return
         leader_id = self._leaders.leader_id_of(queue)
         if leader_id == NO_NODE:
-            self._leaderless[queue] = None
+            if queue.batches:  # an empty queue needs no leader, so nobody is asked for it
+                self._leaderless[queue] = None
             return
         queue.ring_node_id = leader_id
         ring = self._rings.get(leader_id)
@@ -299,6 +302,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self.retire(batch)
         batch.cancel()
         batch.queue.remove(batch)
+        if self._leaderless and not batch.queue.batches:
+            self._leaderless.pop(batch.queue, None)
         batch.release()
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:

@@ -73,6 +73,44 @@ def test_a_topic_made_again_with_fewer_partitions_fails_records_of_the_others() 
     bench.producer.close()
 
 
+def test_a_send_that_waited_until_its_partition_was_gone_fails_at_once() -> None:
+    """Its partition was checked before it waited for memory; nobody is asked for a leader then."""
+    bench = Bench(leaders=(0, 0, 0), linger_ms=0)
+    support, make_batch = bench.producer._kprod.support, bench.accumulator.make_batch
+
+    def make_late(*arguments: Any) -> Any:
+        bench.lead(0, 0, topic_id=OTHER_ID)
+        bench.turn()
+        return make_batch(*arguments)
+
+    support.make_batch = make_late  # type: ignore[method-assign]
+    late = bench.send(2, b"late")
+    assert not late.done()
+    bench.turn()
+    error = late.exception(0)
+    assert isinstance(error, UnknownPartition)
+    assert error.persistence is Persistence.NOT_PERSISTED
+    bench.turn()
+    assert bench.accumulator.leaderless_topics == []
+    assert not bench.accumulator.wants_routes()
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_a_partition_without_batches_needs_no_leader() -> None:
+    """Its last batch has failed: the cluster is not asked for a leader any more."""
+    bench = Bench(leaders=(0,), linger_ms=0, delivery_timeout_ms=1_000, request_timeout_ms=1_000)
+    bench.lead(-1)
+    late = bench.send(0, b"late")
+    bench.turn()
+    assert bench.accumulator.leaderless_topics == [TOPIC]
+    bench.turn(1_000)
+    assert isinstance(late.exception(0), DeliveryTimeout)
+    assert bench.accumulator.leaderless_topics == []
+    assert not bench.accumulator.wants_routes()
+    bench.producer.close()
+
+
 def test_batches_in_flight_to_a_removed_partition_are_awaited_first() -> None:
     """Its response decides; those behind it follow, in the order of their sends."""
     bench = Bench(leaders=(0, 0), linger_ms=0)
