@@ -73,14 +73,14 @@ class Inbox:
         Raises:
             ClosedError: The inbox is closed; the function did not run.
         """
-        waiting: _Call[T] = _Call(function)
+        waiting: _Call[T] | None = None
         with self._lock:
             if self._closed:
                 raise ClosedError("the embedded cluster is closed")
-            direct = self._owner_ident in {None, threading.get_ident()}
-            if not direct:
+            if self._owner_ident not in {None, threading.get_ident()}:
+                waiting = _Call(function)
                 self._calls.append(waiting)  # type: ignore[arg-type]  # results are not looked at
-        if direct:
+        if waiting is None:
             return function()
         self._wake()
         waiting.done.wait()

@@ -73,7 +73,9 @@ def test_a_topic_made_again_with_fewer_partitions_fails_records_of_the_others() 
     bench.producer.close()
 
 
-def test_a_send_that_waited_until_its_partition_was_gone_fails_at_once() -> None:
+def test_a_send_that_waited_until_its_partition_was_gone_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its partition was checked before it waited for memory; nobody is asked for a leader then."""
     bench = Bench(leaders=(0, 0, 0), linger_ms=0)
     support, make_batch = bench.producer._kprod.support, bench.accumulator.make_batch
@@ -83,7 +85,7 @@ def test_a_send_that_waited_until_its_partition_was_gone_fails_at_once() -> None
         bench.turn()
         return make_batch(*arguments)
 
-    support.make_batch = make_late  # type: ignore[method-assign]
+    monkeypatch.setattr(support, "make_batch", make_late)
     late = bench.send(2, b"late")
     assert not late.done()
     bench.turn()

@@ -67,16 +67,16 @@ class SimTransport:
         """Return a number that no system call may see."""
         return -1
 
-    @property
-    def ready_events(self) -> int:
-        """Events that a selector reports."""
+    def ready_events(self, wanted: int) -> int:
+        """Return those of some events that a selector reports."""
         if not self.is_connected:
-            return EVENT_WRITE if self.connect_error or self.error else 0
+            return wanted & EVENT_WRITE if self.connect_error or self.error else 0
         if self.error:
-            return EVENT_READ | EVENT_WRITE
-        events = EVENT_WRITE if self.link.up.room else 0
-        if self.link.down.arrived or self.link.down.has_ended:
-            events |= EVENT_READ
+            return wanted
+        down = self.link.down
+        events = wanted & EVENT_READ if down.arrived or down.has_ended else 0
+        if wanted & EVENT_WRITE and self.link.up.room:
+            events |= EVENT_WRITE
         return events
 
     def tell(self) -> None:
@@ -150,7 +150,7 @@ class SimSocketWait(SocketWait):
     @property
     def _is_readable(self) -> bool:
         transport = self._transport
-        return transport is not None and bool(transport.ready_events & EVENT_READ)
+        return transport is not None and bool(transport.ready_events(EVENT_READ))
 
     def watch(self, transport: Any) -> None:
         """See `SocketWait.watch`."""
@@ -236,9 +236,10 @@ class SimSelector:
 
     def look(self, transport: SimTransport) -> None:
         """Wake the client if what it watches a transport for has come."""
-        events, _ = self._watched.get(transport, (0, None))
-        if self._sleeps and transport.ready_events & events and self.sleeper is not None:
-            self.sleeper.wake()
+        if self._sleeps and self.sleeper is not None:
+            events, _ = self._watched.get(transport, (0, None))
+            if transport.ready_events(events):
+                self.sleeper.wake()
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
         """Sleep until something is ready, `wakeup`, or the time is over."""
@@ -270,7 +271,7 @@ class SimSelector:
         ready = [
             (owner, found)
             for transport, (events, owner) in self._watched.items()
-            if (found := transport.ready_events & events)
+            if (found := transport.ready_events(events))
         ]
         for last in range(len(ready) - 1, 0, -1):  # epoll promises no order
             other = self._draw.below(last + 1)

@@ -31,7 +31,7 @@ def heal(world: "World") -> None:
         cluster.throttle(api, 0)
     for topic, count in world.topics.counts.items():
         cluster.remember_topic(topic)
-        for partition in range(count):
+        for partition in range(count if "lag" in world.book else 0):
             for node in cluster.describe(topic, partition).replicas:
                 cluster.set_follower_lag(topic, partition, node, 0)
     for client in world.everyone:

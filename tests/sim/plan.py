@@ -23,6 +23,8 @@ TOPICS = ("orders", "clicks", "audit")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RATES = (0.02, 0.1, 0.3, 1.0)
 _SHARE_OF_KINDS = 0.4
+_RECORDS = 200
+"""That the application sends in all; the last operation of a producer may exceed its share."""
 _SHARE_WITHOUT_FAULTS = 0.1
 _MODES = ("engine",) * 10 + ("threads",) * 7 + ("tasks",) * 3
 _DEADLY = frozenset({"memory_error", "error_fatal"})
@@ -101,7 +103,7 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
         load_ms=draw.one_of((500, 2_000, 5_000, 10_000)),
     )
     plan.mode = draw.one_of(_MODES)
-    plan.raising_log = draw.chance(0.1)
+    plan.raising_log = draw.chance(0.05)
     if plan.mode != "engine":
         for settings in plan.producers:
             settings["max_block_ms"] = draw.one_of((0, 50, 2_000))
@@ -174,8 +176,8 @@ def _operations(plan: Plan, producer: int, *, is_direct: bool) -> list[Entry]:
     callers = draw.between(1, 1 if is_direct and draw.chance(0.7) else 4)
     entries: list[Entry] = []
     at_ms = draw.between(0, 20)
-    sent = 0
-    while at_ms < plan.load_ms and sent < 200:
+    sent, sent_max = 0, _RECORDS // len(plan.producers)
+    while at_ms < plan.load_ms and sent < sent_max:
         entry = _operation(draw, habits, size_max)
         if is_direct and entry["kind"] == "send" and draw.chance(0.8):
             entry |= {"kind": "ask", "count": min(entry["count"], 5)}

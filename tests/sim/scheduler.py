@@ -5,9 +5,9 @@ would wait: in `Actor.sleep`. Everything runs in one system thread, so a run is 
 plan.
 """
 
-import heapq
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 import greenlet
 
@@ -43,6 +43,7 @@ class Scheduler:
         now_ns: The present instant, which is the clock's.
         event_count: Events that have happened.
         event_limit: More events are a `LivelockError`.
+        hub: The greenlet in which events happen; an actor that waits switches to it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -53,7 +54,7 @@ class Scheduler:
         self._draw_bits = Draw(seed, "order").bits
         self._heap: list[tuple[int, int, int, Event]] = []
         self._made = 0
-        self._hub = greenlet.getcurrent()
+        self.hub = greenlet.getcurrent()
         self._actors: list[Actor] = []
 
     @property
@@ -65,8 +66,9 @@ class Scheduler:
         """Let something happen at an instant, now at the earliest."""
         event = Event(action)
         self._made += 1
-        instant_ns = max(instant_ns, self.now_ns)
-        heapq.heappush(self._heap, (instant_ns, self._draw_bits(_ORDER_BITS), self._made, event))
+        if instant_ns < self.now_ns:  # noqa: PLR1730 - `max` costs as much as the rest
+            instant_ns = self.now_ns
+        heappush(self._heap, (instant_ns, self._draw_bits(_ORDER_BITS), self._made, event))
         return event
 
     def after(self, delay_ns: int, action: Callable[[], object]) -> Event:
@@ -82,11 +84,13 @@ class Scheduler:
         Raises:
             LivelockError: There were more events than `event_limit`.
         """
-        while self._heap and self._heap[0][0] <= horizon_ns:
-            instant_ns, _, _, event = heapq.heappop(self._heap)
+        heap = self._heap
+        while heap and heap[0][0] <= horizon_ns:
+            instant_ns, _, _, event = heappop(heap)
             if event.is_cancelled:
                 continue
-            self._advance_to(instant_ns)
+            if instant_ns > self.now_ns:
+                self._advance_to(instant_ns)
             self.event_count += 1
             if self.event_count > self.event_limit:
                 raise LivelockError(f"{self.event_count} events: the run does not come to rest")
@@ -94,9 +98,8 @@ class Scheduler:
         self._advance_to(horizon_ns)
 
     def _advance_to(self, instant_ns: int) -> None:
-        if instant_ns > self.now_ns:
-            self.clock.advance_ns(instant_ns - self.now_ns)
-            self.now_ns = instant_ns
+        self.clock.advance_ns(instant_ns - self.now_ns)
+        self.now_ns = instant_ns
 
     def new_actor(self, actor: "Actor") -> int:
         """Number an actor."""
@@ -109,10 +112,6 @@ class Scheduler:
         for actor in left:
             actor.kill()
         return len(left)
-
-    def switch_to_hub(self) -> None:
-        """Let other events happen; called inside an actor."""
-        self._hub.switch()
 
 
 class _Body(greenlet.greenlet):  # type: ignore[misc]  # it ships no types
@@ -137,6 +136,7 @@ class Actor:
     def __init__(self, scheduler: Scheduler, body: Callable[[], object]) -> None:
         self.frozen_until_ns = 0
         self._scheduler = scheduler
+        self._hub = scheduler.hub
         self._is_idle = False
         self.number = scheduler.new_actor(self)
         self._greenlet = _Body(body)
@@ -157,8 +157,11 @@ class Actor:
         """Give way until an instant, or until `wake`; called inside the body."""
         self._alarm = self._scheduler.at(until_ns, self._resume)
         running = _get_running_loop()
+        if running is None:
+            self._hub.switch()
+            return
         _set_running_loop(None)  # it is known by the system's thread, which all actors share
-        self._scheduler.switch_to_hub()
+        self._hub.switch()
         _set_running_loop(running)
 
     def sleep_idle(self, until_ns: int) -> None:

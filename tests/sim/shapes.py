@@ -29,6 +29,8 @@ _LARGE_BYTES = 12_000
 _CALLERS_SHORT = 7
 _ROUND = ((0, "send"), (6, "send"), (9, "flush"), (12, "send"))
 """Milliseconds from the beginning of a round, and what its callers do then."""
+_CROWDS_MAX = 25
+"""Rounds of a plan."""
 _HALF_PACE_MS = 2_500
 _HALF = {
     "request_timeout_ms": 1_000,
@@ -58,7 +60,7 @@ _LEARN = {
 _LATE_PRODUCE, _LATE_METADATA = 64, 66
 """Requests that `late_response` handles at once, and whose responses it delays."""
 _RARE_PERCENT = 5
-_RESTS_MAX = 6
+_RESTS_MAX = 4
 REST_MS = 15_000
 """Longer than the time in which everything that is open must be settled, whatever the settings."""
 
@@ -100,7 +102,7 @@ def crowd(plan: "Plan") -> None:
     pace_ms = draw.one_of((100, 250))
     place = {"broker": 0, "topic": topic}
     plan.operations, plan.faults = [], plan.faults if draw.chance(0.5) else []
-    for at_ms in range(20, plan.load_ms - 30, pace_ms):
+    for at_ms in range(20, plan.load_ms - 30, pace_ms)[:_CROWDS_MAX]:
         number = draw.below(len(plan.producers))
         # The first is in flight for 50 ms; the others share a batch, which is flushed in between.
         for caller, (offset_ms, kind) in enumerate(_ROUND):
@@ -257,10 +259,12 @@ def write_half(plan: "Plan") -> None:
     draw = Draw(plan.seed, "halves")
     set_all(plan, **_HALF)
     plan.load_ms = max(plan.load_ms, 2 * _HALF_PACE_MS)
-    for entry in plan.operations:
-        entry["at_ms"] = entry["at_ms"] // _HALF_PACE_MS * _HALF_PACE_MS
+    rounds = (plan.load_ms - 1) // _HALF_PACE_MS
+    for number, entry in enumerate(plan.operations):
+        entry["at_ms"] = _HALF_PACE_MS * (1 + number % rounds)
         if entry["kind"] == "send":
             entry |= {"size": draw.between(400, 2_000), "count": min(entry["count"], 5)}
+    plan.operations.sort(key=itemgetter("at_ms"))
     plan.faults = []
     place = {"broker": 0, "topic": next(iter(plan.topics))}
     for at_ms in range(_HALF_PACE_MS, plan.load_ms, _HALF_PACE_MS):

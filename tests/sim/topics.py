@@ -33,6 +33,7 @@ class Topics:
         self._cluster = cluster
         self._generations: dict[str, int] = dict.fromkeys(plan.topics, 0)
         self._retired: dict[tuple[str, int, int], Any] = {}
+        self._keeps_frames = any(entry["kind"] == "stale_metadata" for entry in plan.faults)
         self._frames: list[bytes] = []  # Metadata responses that clients have read
         self._version = 0  # of all of them
 
@@ -71,7 +72,9 @@ class Topics:
         return {(topic, partition, generation): log for partition, log in logs.items()}
 
     def note_metadata(self, frame: bytes, version: int) -> None:
-        """Keep a Metadata response that a client has read."""
+        """Keep a Metadata response that a client has read, if the plan needs older ones."""
+        if not self._keeps_frames:
+            return
         self._version = version
         if _body_of(frame, version)["throttle_time_ms"]:
             return  # said again, it would be another throttle

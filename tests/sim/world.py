@@ -178,10 +178,8 @@ class World:
 
     def note(self, kind: bytes, data: bytes) -> None:
         """Add something that happened to the digest."""
-        self._digest = zlib.crc32(
-            b"%d %b %d" % (self.scheduler.now_ns, kind, len(data)), self._digest
-        )
-        self._digest = zlib.crc32(data, self._digest)
+        head = b"%d %b %d" % (self.scheduler.now_ns, kind, len(data))
+        self._digest = zlib.crc32(data, zlib.crc32(head, self._digest))
 
     # The run.
 
