@@ -133,7 +133,8 @@ class Partition:
     @property
     def has_enough_in_sync(self) -> bool:
         """Whether acks=all may append; the minimum is at most the number of replicas (KIP-966)."""
-        return len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas))
+        count = len(self.isr)
+        return count >= self.config.min_insync_replicas or count >= len(self.replicas)
 
     def append(
         self, batch: RecordBatch, encoded: memoryview, timestamp_ms: int, *, acks: int
@@ -212,22 +213,24 @@ class Partition:
         Returns:
             Its base offset.
         """
-        segment_count = len(self.log.segments)
-        base_offset = self.log.append(batch, encoded, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        ended = self.producers.remember(batch, base_offset)
-        if ended is not None:
-            self.log.note_ended(ended)
+        log = self.log
+        roll_count = log.roll_count
+        base_offset = log.append(batch, encoded, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if batch.producer_id >= 0:
+            ended = self.producers.remember(batch, base_offset)
+            if ended is not None:
+                log.note_ended(ended)
         if (
-            self.log.syncs is not None
-            and self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages
+            log.syncs is not None
+            and log.log_end_offset - log.recovery_point >= self.config.flush_messages
         ):
-            self.log.flush()
-        self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
+            log.flush()
+        self.replicas[self.leader_id].log_end_offset = log.log_end_offset
         if len(self.replicas) > 1:
             for follower in self._followers():
                 self._copy_later(follower)
         self._move_high_watermark()
-        if len(self.log.segments) != segment_count:
+        if log.roll_count != roll_count:
             self._note_roll(now_ms)
         self._context.announce(self.name)
         return base_offset
@@ -424,9 +427,11 @@ class Partition:
             self._watch_lag(replica)
 
     def _move_high_watermark(self) -> None:
-        reached = min(self.replicas[node_id].log_end_offset for node_id in self.isr)
-        self.high_watermark = max(self.high_watermark, reached)
-        self.producers.transactions.note_high_watermark(self.high_watermark)
+        ends = [self.replicas[node_id].log_end_offset for node_id in self.isr]
+        reached = min(ends)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self.producers.transactions.note_high_watermark(reached)
 
     def _hand_over(self, node_id: int) -> None:
         if self.leader_id == NO_LEADER:

@@ -58,6 +58,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         log_end_offset: Offset of the next record.
         name: The partition's name; also the seed of the segments' jitter.
         producers: The state of idempotent producers; the log's owner updates it.
+        roll_count: Number of segments that were started.
         on_cleaned: Called when `cleaned_offset` has changed, to write the checkpoint.
         on_cut: Called when the recovery point was lowered; the checkpoint must be written at once.
         size_bytes: Total size of all segments.
@@ -80,6 +81,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         "on_cleaned",
         "on_cut",
         "producers",
+        "roll_count",
         "size_bytes",
         "syncs",
     )
@@ -113,6 +115,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         self.producers: ProducerStates = ProducerStates()
         self.cleaned_offset: int = -1
         self.cut_count: int = 0
+        self.roll_count: int = 0
         self.on_cleaned: Callable[[], None] = _nothing
         self.on_cut: Callable[[], None] = _nothing
         self.log_start_offset: int = segments[0].base_offset if segments else start_offset
@@ -200,10 +203,10 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             if self.syncs is not None:
                 self._take_snapshot()
         file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
-        interval_bytes = self._rules.index_interval_bytes
-        segment = Segment(file, base_offset, index_interval_bytes=interval_bytes)
+        segment = Segment(file, base_offset, index_interval_bytes=self._rules.index_interval_bytes)
         segment.created_ms = now_ms
         self._segments.append(segment)
+        self.roll_count += 1
         self._limits = UNKNOWN_LIMITS
         if self.syncs is not None:
             self.syncs.note_new_name()

@@ -13,7 +13,6 @@ Source: Kafka LogSegment (4.3).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.log.epochs import LeaderEpochs
@@ -39,7 +38,6 @@ from kprod.record.reader import read_batches
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
 
-_INDEXED = ("_offsets", "_times", "_largest_ms", "_largest_offset")
 Learn = Callable[[RecordBatch], EndedTransaction | None]
 _logger = guarded_logger("kprod.broker")
 
@@ -48,7 +46,7 @@ def _learn_nothing(_: RecordBatch) -> None:
     """Ignore a batch."""
 
 
-class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
+class Segment:
     """A segment: batches from a base offset on.
 
     Attributes:
@@ -67,9 +65,9 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         "_largest_ms",
         "_largest_offset",
         "_offsets",
-        "_store",
         "_times",
         "_unindexed_bytes",
+        "_unread",
         "aborted",
         "base_offset",
         "created_ms",
@@ -90,6 +88,8 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self._offsets = OffsetIndex()
         self._times = TimeIndex()
         self._unindexed_bytes = 0
+        # A trusted segment's indexes are loaded from this store on first use.
+        self._unread: Store | None = None
         self.aborted: TransactionIndex = TransactionIndex()
         self.base_offset: int = base_offset
         self.created_ms: int = 0
@@ -98,21 +98,16 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self._largest_ms, self._largest_offset = NO_TIME
         self._first_timestamp_ms: int | None = None
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
-        # The indexes of a trusted segment are loaded from their files on first use.
-        if name not in _INDEXED:
-            raise AttributeError(name)
-        self._load_indexes()
-        return getattr(self, name)
-
     @property
     def largest(self) -> TimeEntry:
         """The largest timestamp, and the first batch that has it."""
+        self._need_indexes()
         return TimeEntry(self._largest_ms, self._largest_offset)
 
     @property
     def entry_counts(self) -> tuple[int, int]:
         """Number of entries of the offset index and of the time index."""
+        self._need_indexes()
         return len(self._offsets), len(self._times)
 
     @property
@@ -134,10 +129,12 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
                 `base_offset`.
             max_timestamp_ms: Its largest timestamp, −1 for a batch without records.
         """
-        position = self.size_bytes
+        if self._unread is not None:  # not a call for each append
+            self._need_indexes()
+        position, size_bytes = self.size_bytes, len(encoded)
         self._file.append(encoded)
-        self.size_bytes = position + len(encoded)
-        self._note(position, len(encoded), last_offset, max_timestamp_ms)
+        self.size_bytes = position + size_bytes
+        self._note(position, size_bytes, last_offset, max_timestamp_ms)
 
     def trust(self, store: Store, next_offset: int | None) -> bool:
         """Accept the file and its indexes unchecked; indexes are loaded on first use.
@@ -160,9 +157,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         except (ValueError, FileNotFoundError, CorruptRecord):
             self.next_offset, self._unindexed_bytes = self.base_offset, 0
             return False
-        self._store, self.aborted = store, aborted
-        for name in _INDEXED:
-            delattr(self, name)
+        self._unread, self.aborted = store, aborted
         return True
 
     def recover(self, epochs: LeaderEpochs, learn: Learn = _learn_nothing) -> int:
@@ -170,26 +165,29 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
 
         Args:
             epochs: Gets the leader epochs of the batches.
-            learn: Called with each batch; returns the transaction that the batch ends, if any.
+            learn: Called with each batch of a producer with an id; returns the transaction that the
+                batch ends, if any.
 
         Returns:
             The number of bytes that were cut off, from the first corrupt batch on.
         """
         position = 0
+        latest_epoch, offset_max = epochs.latest_epoch, self.base_offset + RELATIVE_OFFSET_MAX
         for batch in sound_batches(self._file):
-            last_offset = batch.last_offset
-            rises = self.next_offset <= batch.base_offset <= last_offset
-            if not rises or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            last_offset, size_bytes = batch.last_offset, batch.size_bytes
+            if batch.base_offset < self.next_offset or last_offset > offset_max:
                 break
             # Compaction may leave a header alone, whose timestamp is that of a dropped record.
             largest_ms = batch.max_timestamp_ms if batch.record_count else NO_TIME.timestamp_ms
-            self._note(position, batch.size_bytes, last_offset, largest_ms)
-            if batch.partition_leader_epoch > epochs.latest_epoch:
-                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-            ended = learn(batch)
-            if ended is not None:
-                self.aborted.note_ended(ended)
-            position += batch.size_bytes
+            self._note(position, size_bytes, last_offset, largest_ms)
+            if batch.partition_leader_epoch > latest_epoch:
+                latest_epoch = batch.partition_leader_epoch
+                epochs.assign(latest_epoch, batch.base_offset)
+            if batch.producer_id >= 0:
+                ended = learn(batch)
+                if ended is not None:
+                    self.aborted.note_ended(ended)
+            position += size_bytes
         cut_bytes = self.size_bytes - position
         if cut_bytes:
             self._cut(position)
@@ -201,7 +199,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         relative_offset = last_offset - self.base_offset
         if max_timestamp_ms > self._largest_ms:
             self._largest_ms, self._largest_offset = max_timestamp_ms, relative_offset
-        if self._unindexed_bytes > self._index_interval_bytes or not self._index_interval_bytes:
+        if not self._index_interval_bytes or self._unindexed_bytes > self._index_interval_bytes:
             self._offsets.append(relative_offset, position)
             self._times.maybe_append(self._largest_ms, self._largest_offset)
             self._unindexed_bytes = 0
@@ -217,6 +215,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         Returns:
             The batch's header; None if the segment ends before the offset.
         """
+        self._need_indexes()
         position = self._offsets.floor_position(offset - self.base_offset)
         return next((it for it in self.headers(position) if it.last_offset >= offset), None)
 
@@ -230,6 +229,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             Its position and its size in bytes; None if the segment ends before the offset.
         """
         if not self._index_interval_bytes:
+            self._need_indexes()
             return self._offsets.ceiling(offset - self.base_offset, self.size_bytes)
         header = self.locate(offset)
         return None if header is None else (header.position, header.size_bytes)
@@ -244,6 +244,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             The offset of the next index entry, or the segment's end; it may be well above the tight
             bound.
         """
+        self._need_indexes()
         relative_offset = self._offsets.ceiling_offset(position)
         return self.next_offset if relative_offset is None else self.base_offset + relative_offset
 
@@ -287,6 +288,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             Headers, starting at or before the first batch whose largest timestamp is at least
             `timestamp_ms`.
         """
+        self._need_indexes()
         entry = self._times.floor(timestamp_ms)
         first = None if entry is NO_TIME else self.locate(self.base_offset + entry.relative_offset)
         return self.headers(0 if first is None else first.position)
@@ -300,6 +302,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             store: The store to write to.
             last_suffix: Appended to the files' names.
         """
+        self._need_indexes()
         self._times.maybe_append(self._largest_ms, self._largest_offset)
         name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX) + last_suffix
         store.save(name, self._offsets)
@@ -370,14 +373,19 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         name = segment_file_name(self.base_offset, TRANSACTION_INDEX_SUFFIX)
         return TransactionIndex.decoded(store.load(name) if store.exists(name) else b"")
 
-    def _load_indexes(self) -> None:
+    def _need_indexes(self) -> None:
+        if self._unread is not None:
+            self._load_indexes(self._unread)
+            self._unread = None
+
+    def _load_indexes(self, store: Store) -> None:
         offset_name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX)
         time_name = segment_file_name(self.base_offset, TIME_INDEX_SUFFIX)
         try:
-            offsets = OffsetIndex.decoded(self._store.load(offset_name), self.size_bytes)
-            times = TimeIndex.decoded(self._store.load(time_name))
+            offsets = OffsetIndex.decoded(store.load(offset_name), self.size_bytes)
+            times = TimeIndex.decoded(store.load(time_name))
         except (ValueError, FileNotFoundError) as error:
-            _logger.warning("the indexes of %s are built again: %s", self._store, error)
+            _logger.warning("the indexes of %s are built again: %s", store, error)
             self._index_again()
             return
         self._offsets, self._times = offsets, times

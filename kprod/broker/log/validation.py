@@ -79,13 +79,17 @@ def validate_batch(
             f"the batch's checksum is {batch.crc:#010x}, its bytes have another",
         )
     _check_header(batch)
-    _check_timestamp_type(batch, config)
+    has_own_times = config.message_timestamp_type == "CreateTime"
+    if has_own_times and batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        raise RejectedByLog(
+            ErrorCode.INVALID_TIMESTAMP,
+            "the timestamp type is LogAppendTime, which is the broker's to set",
+        )
     try:
         latest_ms = batch.check_records(contiguous=True)
     except CorruptRecord as error:
         code = ErrorCode.INVALID_RECORD if _can_decompress(batch) else _UNREADABLE
         raise RejectedByLog(code, str(error)) from error
-    has_own_times = config.message_timestamp_type == "CreateTime"
     is_late = latest_ms - timestamp_ms > config.message_timestamp_after_max_ms
     looks_back = config.message_timestamp_before_max_ms < _FOREVER_MS
     if config.compacts or (has_own_times and (is_late or looks_back)):
@@ -96,18 +100,15 @@ def validate_batch(
 def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
     if not records:
         raise Rejected(ErrorCode.INVALID_RECORD, "there is no record batch")
-    magic = records[BatchLayout.MAGIC_OFFSET] if len(records) > BatchLayout.MAGIC_OFFSET else None
-    if magic is not None and magic < Magic.MAGIC_V2:
-        raise Rejected(
-            ErrorCode.INVALID_RECORD,
-            f"Produce version {api_version} takes magic 2 only, not {magic}",
-        )
     reader = read_batches(records, check_crc=False)
     batch = another = None
     try:
         batch = next(reader, None)
-        another = None if batch is None else next(reader, None)
+        if batch is not None and batch.size_bytes < len(records):
+            another = next(reader, None)
     except CorruptRecord as error:
+        if batch is None:
+            _check_magic(records, api_version)
         rest = records if batch is None else records[batch.size_bytes :]
         if not _is_whole(rest):
             code = _UNREADABLE if _size_overflows(rest) else ErrorCode.CORRUPT_MESSAGE
@@ -131,6 +132,15 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
             f"{codec.name} needs Produce version {needed}, not {api_version}",
         )
     return batch
+
+
+def _check_magic(records: memoryview, api_version: int) -> None:
+    magic = records[BatchLayout.MAGIC_OFFSET] if len(records) > BatchLayout.MAGIC_OFFSET else None
+    if magic is not None and magic < Magic.MAGIC_V2:
+        raise Rejected(
+            ErrorCode.INVALID_RECORD,
+            f"Produce version {api_version} takes magic 2 only, not {magic}",
+        )
 
 
 def _is_whole(records: memoryview) -> bool:
@@ -192,16 +202,6 @@ def _check_header(batch: RecordBatch) -> None:
             ErrorCode.INVALID_RECORD,
             f"producer id {batch.producer_id} with epoch {batch.producer_epoch} and sequence "
             f"{batch.base_sequence}",
-        )
-
-
-def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
-    if config.message_timestamp_type != "CreateTime":
-        return
-    if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        raise RejectedByLog(
-            ErrorCode.INVALID_TIMESTAMP,
-            "the timestamp type is LogAppendTime, which is the broker's to set",
         )
 
 

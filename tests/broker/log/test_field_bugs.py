@@ -2,26 +2,38 @@
 
 Rows of the table that have their test elsewhere: KAFKA-6388 and 6530 (`test_segment_rules`,
 `test_partition_log`), 10706 (`test_epochs`), 12153 (`test_transactions`), 12177 and 7400
-(`test_retention`, `test_delete_records`), 12964 (`test_retention`).
+(`test_retention`, `test_delete_records`), 5413, 4451 and 7278 (`cleaning.test_field_bugs`), 12520
+(`cleaning.test_crashes`).
 """
 
 import random
 import uuid
+from typing import TYPE_CHECKING
 
 import pytest
 
+from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.durable_logs import DurableLogs, Storage
+from kprod.broker.log.file_deletion import delete_later
+from kprod.broker.log.loading import LoadOptions, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.producer_snapshot import ProducerRow, decode_snapshot
 from kprod.broker.log.retention import RetentionLimits, apply_retention
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.log.time_lookup import first_record_at, latest_record
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts, read_facts
 from kprod.clock import ManualClock
 from kprod.model import Codec, TopicPartition
+from kprod.record.control import ControlType, EndMarker, encode_marker_batch
 from kprod.record.reader import read_batches
 from tests.broker.log.crash_disk import CrashDisk, Stopped
 from tests.oracle.record_v2 import encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kprod.broker.log.transaction_index import AbortedTransaction
 
 PARTITION = TopicPartition("orders", 0)
 ROOT = "/kept"
@@ -206,6 +218,186 @@ def sent(sequence: int) -> bytes:
     """A batch of one record of a producer."""
     rows = [(0, b"k", b"v", ())]
     return encode_batch(rows, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+def write_three_segments(log: PartitionLog) -> None:
+    """Batches of one producer at offsets 1, 2 and 3, each in a segment of its own."""
+    for sequence in (1, 2, 3):
+        append(log, sequence, sequence=sequence)
+        log.roll(0)
+
+
+def test_a_late_removal_takes_no_file_that_was_made_since() -> None:
+    """Segments cut off and written again have the old ones' names (KAFKA-12964)."""
+    disk = CrashDisk(0)
+    logs, log = started(disk)
+    later: list[Callable[[], object]] = []
+    log.delete_files = delete_later(lambda _, action: later.append(action))
+    append(log, 0, sequence=0)
+    log.roll(0)
+    write_three_segments(log)
+    log.truncate_to(1)
+    log.producers.rebuild(log.batches())
+    assert [name for name in names_of(disk) if name.endswith(".log.deleted")]
+    write_three_segments(log)
+    log.flush()
+    made = {name for name in names_of(disk) if not name.endswith(".deleted")}
+    assert {f"{it:020d}{kind}" for it in (2, 3, 4) for kind in (".log", ".snapshot")} <= made
+
+    for action in later:
+        action()
+
+    assert set(names_of(disk)) == made
+    logs.abandon()
+    _, log = started(disk)
+    assert [it.base_offset for it in log.batches()] == [0, 1, 2, 3]
+    assert log.producers.duplicate_of(next(read_batches(sent(3)))) is not None
+
+
+def test_a_snapshot_behind_a_corrupt_batch_is_not_the_new_segments() -> None:
+    """It is put aside at once, and a segment with the same base gets its own (KAFKA-12964)."""
+    disk = CrashDisk(0)
+    logs, log = started(disk)
+    append(log, 0, sequence=0)
+    log.roll(0)
+    write_three_segments(log)
+    log.flush()
+    logs.abandon()
+    torn = disk.names[f"{PLACE}/{1:020d}.log"]
+    assert torn is not None
+    torn.content[70] ^= 1
+
+    # As if nothing but the first batch had been synced.
+    store = log.store
+    log = load_log(store, LoadOptions(RULES, recovery_point=1)).log
+    assert log.log_end_offset == 1
+    plain = {name for name in names_of(disk) if name.endswith(".snapshot")}
+    assert plain == {f"{1:020d}.snapshot"}
+    for sequence in (1, 2, 3):
+        append(log, sequence + 10, sequence=sequence)
+        log.roll(0)
+    log.flush()
+
+    log = load_log(store, LoadOptions(RULES, recovery_point=4)).log
+
+    assert [it.max_timestamp_ms for it in log.batches()] == [0, 11, 12, 13]
+    assert log.producers.duplicate_of(next(read_batches(sent(3)))) is not None
+    assert log.producers.check(next(read_batches(sent(4)))) == (0, "")
+
+
+def append_transactional(log: PartitionLog, producer_id: int, sequence: int) -> None:
+    """Append a batch of a transaction."""
+    encoded = encode_batch(
+        [(0, b"k", b"v", ())],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    append_and_note(log, encoded)
+
+
+def abort(log: PartitionLog, producer_id: int) -> None:
+    """Append the marker of an aborted transaction."""
+    marker = EndMarker(ControlType.ABORT, 0)
+    append_and_note(
+        log,
+        encode_marker_batch(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=0),
+    )
+
+
+def append_and_note(log: PartitionLog, encoded: bytes | bytearray) -> None:
+    """Append a batch, and note the transaction that it ends, as a partition does."""
+    view = memoryview(bytearray(encoded))
+    batch = next(read_batches(view))
+    ended = log.producers.remember(batch, log.append(batch, view, leader_epoch=0))
+    if ended is not None:
+        log.note_ended(ended)
+
+
+def aborted_of(log: PartitionLog) -> list["AbortedTransaction"]:
+    """All entries of the log's transaction indexes."""
+    return [it for segment in log.segments for it in segment.aborted]
+
+
+def producers_of(log: PartitionLog) -> list[ProducerRow]:
+    """The state of the log's producers."""
+    return sorted(decode_snapshot(log.producers.encoded()))
+
+
+def written_transactions(store: DirectoryStore) -> PartitionLog:
+    """A log with two transactions that were aborted in later segments, and one that is open."""
+    log = PartitionLog(store, rules=RULES)
+    append_transactional(log, 7, 0)  # at offset 0, aborted at 3
+    log.roll(0)
+    append_transactional(log, 8, 0)  # at offset 1, aborted at 5
+    append_transactional(log, 7, 1)
+    log.roll(0)
+    abort(log, 7)
+    append_transactional(log, 7, 2)  # at offset 4, open
+    log.roll(0)
+    abort(log, 8)
+    return log
+
+
+@pytest.mark.parametrize("recovery_point", range(7))
+@pytest.mark.parametrize("lost", [(), (4,), (5,), (2, 4, 5)])
+def test_transactions_are_recovered_from_the_middle(
+    recovery_point: int, lost: tuple[int, ...]
+) -> None:
+    """From whichever snapshot is left, and each transaction once (KAFKA-5249)."""
+    disk = CrashDisk(0)
+    disk.make_directory("/orders-0")
+    store = DirectoryStore(disk, "/orders-0")
+    log = written_transactions(store)
+    expected, producers = aborted_of(log), producers_of(log)
+    assert [it[:3] for it in expected] == [(7, 0, 3), (8, 1, 5)]
+    for offset in lost:
+        store.remove(f"{offset:020d}.snapshot")
+
+    for _ in range(2):  # what a recovery writes serves the next one
+        log = load_log(store, LoadOptions(RULES, recovery_point=recovery_point)).log
+
+        assert aborted_of(log) == expected
+        assert producers_of(log) == producers
+        log.producers.transactions.note_high_watermark(log.log_end_offset)
+        assert log.producers.transactions.first_unstable_offset == 4
+
+
+def test_no_snapshot_is_left_beyond_the_end_of_a_cut_log() -> None:
+    """After a truncation, whether or not its segment stays; and recovery is right (KAFKA-5249)."""
+    for offset in range(7):
+        disk = CrashDisk(0)
+        disk.make_directory("/orders-0")
+        store = DirectoryStore(disk, "/orders-0")
+        log = written_transactions(store)
+        log.truncate_to(offset)
+        log.producers.rebuild(log.batches())
+
+        snapshots = [int(name[:20]) for name in store.names() if name.endswith(".snapshot")]
+        assert all(it <= offset for it in snapshots)
+        assert all(it.last_offset < offset for it in aborted_of(log))
+        expected = producers_of(log)
+        log = load_log(store, LoadOptions(RULES, recovery_point=offset)).log
+        assert producers_of(log) == expected
+
+
+def test_a_batch_too_far_from_its_segments_base_ends_the_log() -> None:
+    """A relative offset of 2³¹ fits no index: recovery cuts there, and says so (KAFKA-6264)."""
+    disk = CrashDisk(0)
+    disk.make_directory("/orders-0")
+    store = DirectoryStore(disk, "/orders-0")
+    file = store.create(f"{0:020d}.log")
+    for base_offset in (0, 2**31 - 1, 2**31):
+        file.append(memoryview(encode_batch([(5, b"k", b"v", ())], base_offset=base_offset)))
+
+    loaded = load_log(store, LoadOptions(RULES))
+
+    assert [it.base_offset for it in loaded.log.batches()] == [0, 2**31 - 1]
+    assert loaded.cut_offset == 2**31
+    assert loaded.cut_bytes == len(encode_batch([(5, b"k", b"v", ())]))
+    append(loaded.log, 6)
+    assert [it.base_offset for it in loaded.log.segments] == [0, 2**31]
 
 
 def test_an_empty_active_segment_needs_no_recovery() -> None:

@@ -47,6 +47,7 @@ class Producer:
         self.is_transactional = is_transactional
         self.next_sequence = 0
         self.open_offsets: list[int] = []
+        self.last_batch = b""
 
 
 class History:
@@ -113,6 +114,7 @@ class History:
             self.sent[record.offset] = Sent(record, fields["producer_id"], is_transactional)
         if producer is not None:
             producer.next_sequence += len(made)
+            producer.last_batch = bytes(encoded)
             if producer.is_transactional:
                 producer.open_offsets += range(base_offset, base_offset + len(made))
 
@@ -204,11 +206,14 @@ class History:
     def check_producers(self, log: PartitionLog | None = None) -> None:
         """The next batch of each producer is accepted, one that leaves a gap is not.
 
+        Its last batch is a duplicate.
+
         Args:
             log: Another one that was loaded from the same files.
         """
         states = (log or self.log).producers
         for producer in (it for it in self.producers if it.next_sequence):
+            assert states.duplicate_of(next(read_batches(producer.last_batch))) is not None
             for gap in (0, 3):
                 fields = {
                     "producer_id": producer.producer_id,
