@@ -153,10 +153,11 @@ class Sender:
             self._reject(transaction_manager.fatal_error)
             self.abort(transaction_manager.fatal_error)
         wait_ms = POLL_MAX_MS
+        if accumulator.wants_routes():
+            self._follow_metadata()  # first: an epoch may wait for the batches that this fails
         if transaction_manager.wants_attention():
             wait_ms = min(wait_ms, self._producer_id_requests.advance(now_ms))
-        if accumulator.wants_routes():
-            self._ask_for_leaders(now_ms)
+        self._ask_for_leaders(now_ms)
         ready_nodes = accumulator.ready_nodes()
         if ready_nodes:
             wait_ms = min(wait_ms, self._drain(ready_nodes, now_ms))
@@ -217,11 +218,13 @@ class Sender:
         ]
         return max(min(waits, default=POLL_MAX_MS), 0)
 
-    def _ask_for_leaders(self, now_ms: int) -> None:
+    def _follow_metadata(self) -> None:
         if self._metadata.snapshot is not self._snapshot:
             self._note_leaders()
         for queue in self._accumulator.route():
             self._delivery.fail_gone(queue)
+
+    def _ask_for_leaders(self, now_ms: int) -> None:
         for topic in self._accumulator.leaderless_topics:
             self._metadata.add_topic(topic, now_ms)
             self._metadata.request_update_for_topic(topic)

@@ -20,6 +20,7 @@ from tests.producer.stage import Stage
 
 OTHER_ID = uuid.UUID(int=2)
 NOT_ENOUGH_REPLICAS = 19
+OUT_OF_ORDER = 45
 
 
 def _values(bench: Bench) -> list[list[bytes]]:
@@ -96,6 +97,31 @@ def test_a_send_that_waited_until_its_partition_was_gone_fails_at_once(
     assert bench.accumulator.leaderless_topics == []
     assert not bench.accumulator.wants_routes()
     assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_an_epoch_that_waits_for_a_partition_ends_in_the_turn_in_which_that_is_gone() -> None:
+    """Its batch of unknown outcome fails; then nothing else would wake the sender."""
+    bench = Bench(leaders=(0, 0), linger_ms=0)
+    unknown = bench.send(1, b"unknown")
+    bench.turn()
+    bench.turn()
+    bench.client.lose(bench.client.in_flight[0])
+    kept = bench.send(0, b"kept")
+    bench.turn()
+    bench.turn()
+    bench.reject(bench.client.in_flight[0], OUT_OF_ORDER)
+    bench.turn()
+    manager = bench.producer._kprod.transaction_manager
+    assert manager.bump_is_pending
+    bench.lead(0, topic_id=OTHER_ID)
+    bench.turn()
+    error = unknown.exception(0)
+    assert isinstance(error, UnknownPartition)
+    assert error.persistence is Persistence.POSSIBLY_PERSISTED
+    assert not manager.bump_is_pending
+    bench.run()
+    assert kept.result(0).offset == 0
     bench.producer.close()
 
 

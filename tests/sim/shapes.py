@@ -11,7 +11,7 @@ from tests.sim.draw import Draw
 if TYPE_CHECKING:
     from tests.sim.plan import Plan
 
-FAULTS_MAX = 400
+FAULTS_MAX = 250
 """Of a plan."""
 PARTITIONS_MAX = 6
 """Of a topic that grows."""

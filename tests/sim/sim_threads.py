@@ -53,9 +53,10 @@ class SimLock:
             self._waiting.pop(self._threads.draw.below(len(self._waiting))).wake()
 
     def __enter__(self) -> bool:
-        took = self.acquire()
-        self._threads.held[self._threads.current()] += 1
-        return took
+        self.acquire()
+        threads = self._threads
+        threads.held[threads.current()] += 1
+        return True
 
     def __exit__(
         self,
