@@ -1,12 +1,14 @@
 """The embedded broker's log: appends, clean start, recovery, look-ups, each beside a bare peer.
 
-No sockets: batches go through validation and the partition, as the Produce handler has it. The
-peers do the same work without a log: validate and `os.write`, or read a file and checksum it. P1
-has an older tree of this project beside it, in processes of their own (`log_memory.py`).
+No sockets, but for P2 end to end: batches go through validation and the partition, as the Produce
+handler has it. The peers do the same work without a log: validate and `os.write`, or read a file
+and checksum it. P1 has an older tree of this project beside it, in processes of their own
+(`log_memory.py`); P3 has Apache Kafka with `--kafka`.
 
-    python benchmarks/log.py [--part P1 …] [--old COMMIT] [--quick] [--json FILE] [--plot FILE]
+    python benchmarks/log.py [--part P1 …] [--old COMMIT] [--kafka] [--quick] [--json FILE]
+                             [--plot FILE]
 
-Thread-safety: one thread.
+Thread-safety: one thread, but for P2 end to end, whose producer and cluster have their own.
 """
 
 import argparse
@@ -26,10 +28,13 @@ from functools import partial
 from pathlib import Path
 
 from crc32c import crc32c
+from log_kafka import kafka_starts
 from report import Contestant, Report, main
 from report_values import Metric
 from source_trees import ROOT, source_tree
 
+from kprod import Producer
+from kprod.broker import EmbeddedCluster
 from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.log.directory_store import DirectoryStore
@@ -51,6 +56,7 @@ from kprod.record.writer import write_batch
 NOW_MS = 1_700_000_000_000
 MEGABYTE = 1 << 20
 OLD = "250df23"  # its broker had its logs in memory alone
+KAFKA = "Apache Kafka"
 DISK_RULES = SegmentRules(index_interval_bytes=4_096)
 
 
@@ -192,8 +198,41 @@ def appends(report: Report, directory: Path) -> None:
     )
 
 
+def end_to_end(report: Report, directory: Path) -> None:
+    """P2 again, by a producer and its sockets: records of 100 bytes in batches of a megabyte."""
+    values = [random.Random(2).randbytes(100)] * 1_000
+    count = report.pick(1_000, 100)
+    total_mb = count * len(values) * 100 / 1e6
+
+    def sent(where: Path | None) -> float:
+        if where is not None:
+            shutil.rmtree(where, ignore_errors=True)
+        with (
+            EmbeddedCluster(1, {"orders": 1}, data_dir=where) as cluster,
+            Producer(
+                bootstrap_servers=cluster.bootstrap_servers, batch_size=MEGABYTE, linger_ms=20
+            ) as producer,
+        ):
+
+            def work() -> None:
+                for _ in range(count):
+                    producer.send_many("orders", values)
+                producer.flush()
+
+            return total_mb / timed(work)
+
+    report.compare(
+        [
+            Contestant("producer, memory", lambda: sent(None)),
+            Contestant("producer, directory", lambda: sent(directory / "sent")),
+        ],
+        metric=Metric("P2 end to end, 1 MB batches", "MB/s"),
+        baseline="producer, memory",
+    )
+
+
 def clean_start(report: Report, directory: Path) -> None:
-    """P3: load partitions of three segments each after a clean close."""
+    """P3: load partitions of three segments and an active one each, after a clean close."""
     count = report.pick(1_000, 100)
     where = directory / "partitions"
     cluster = Cluster(where, partitions=count, disk=UnsyncedDisk())
@@ -216,10 +255,16 @@ def clean_start(report: Report, directory: Path) -> None:
         mark_clean_close(SystemDisk(), str(where))
         return elapsed_s
 
-    report.compare(
-        [Contestant("broker", opened)],
-        metric=Metric(f"P3 clean start, {count} partitions", "s", more_is_better=False),
-    )
+    metric = Metric(f"P3 clean start, {count} partitions", "s", more_is_better=False)
+    if not report.options.extra.kafka:
+        report.compare([Contestant("broker", opened)], metric=metric)
+        return
+    with kafka_starts(count, content) as started_s:
+        report.compare(
+            [Contestant(KAFKA, started_s), Contestant("broker", opened)],
+            metric=metric,
+            baseline=KAFKA,
+        )
 
 
 def filled_log(
@@ -300,6 +345,7 @@ def look_ups(report: Report, directory: Path) -> None:
 PARTS: Mapping[str, Callable[[Report, Path], None]] = {
     "P1": memory,
     "P2": appends,
+    "P2-sent": end_to_end,
     "P3": clean_start,
     "P4": recovery,
     "P5": look_ups,
@@ -309,6 +355,7 @@ PARTS: Mapping[str, Callable[[Report, Path], None]] = {
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the benchmark's own options."""
     parser.add_argument("--part", nargs="+", choices=PARTS, default=[*PARTS], help="run these only")
+    parser.add_argument("--kafka", action="store_true", help="run P3 beside Apache Kafka")
     parser.add_argument("--old", default=OLD, help="commit or built tree beside which P1 runs")
 
 

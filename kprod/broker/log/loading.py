@@ -19,7 +19,7 @@ Thread-safety: the broker's thread.
 Source: Kafka LogLoader, LogSegment.recover and ProducerStateManager (4.3).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
@@ -134,10 +134,11 @@ class _Loading:
         self._segments: list[Segment] = []
         self._producers = ProducerStates()
         self._snapshot_offset = 0
-        _finish_swaps(store)
-        self._names = frozenset(store.names())
+        self._names = frozenset(_finish_swaps(store))
         self.bases = sorted(
-            base for name in self._names if (base := base_offset_of(name)) is not None
+            base
+            for name in self._names
+            if name.endswith(LOG_SUFFIX) and (base := base_offset_of(name)) is not None
         )
         self._epochs = _read_epochs(store)
 
@@ -215,7 +216,7 @@ class _Loading:
 
     def _restore_producers(self, limit_offset: int) -> None:
         """Restore from the newest valid snapshot that is older than everything that is checked."""
-        for name in sorted(_snapshots(self._store), reverse=True):
+        for name in sorted(_snapshots_in(self._names), reverse=True):
             offset = base_offset_of(name, SNAPSHOT_SUFFIX) or 0
             if offset > limit_offset:
                 continue
@@ -263,8 +264,12 @@ def _read_epochs(store: Store) -> LeaderEpochs:
         return LeaderEpochs()
 
 
-def _finish_swaps(store: Store) -> None:
-    """Remove deleted files, and complete or undo an interrupted replacement of segments."""
+def _finish_swaps(store: Store) -> list[str]:
+    """Remove deleted files, and complete or undo an interrupted replacement of segments.
+
+    Returns:
+        The names of all files that are left.
+    """
     names = store.names()
     doomed = [it for it in names if it.endswith(DELETED_SUFFIX) and _base_of(it) is not None]
     doomed += [it for it in names if it in _TEMPORARY]
@@ -274,6 +279,7 @@ def _finish_swaps(store: Store) -> None:
     for name in [*doomed, *cleaned, *undone]:
         store.remove(name)
     _complete(store, {it: base for it, base in swaps.items() if it not in undone})
+    return store.names() if doomed or cleaned or swaps else names
 
 
 def _complete(store: Store, swaps: Mapping[str, int]) -> None:
@@ -313,7 +319,15 @@ def _epochs_of(segments: Sequence[Segment]) -> LeaderEpochs:
 
 
 def _snapshots(store: Store) -> list[str]:
-    return [it for it in store.names() if base_offset_of(it, SNAPSHOT_SUFFIX) is not None]
+    return _snapshots_in(store.names())
+
+
+def _snapshots_in(names: Iterable[str]) -> list[str]:
+    return [
+        it
+        for it in names
+        if it.endswith(SNAPSHOT_SUFFIX) and base_offset_of(it, SNAPSHOT_SUFFIX) is not None
+    ]
 
 
 def _at(values: Sequence[int], index: int) -> int | None:
@@ -322,9 +336,9 @@ def _at(values: Sequence[int], index: int) -> int | None:
 
 def _remove_orphans(store: Store, names: frozenset[str], bases: Sequence[int]) -> None:
     known = set(bases)
-    for name in sorted(names):
-        found = [base_offset_of(name, suffix) for suffix in INDEX_SUFFIXES]
-        if any(base is not None and base not in known for base in found):
+    for name in sorted(it for it in names if it.endswith(tuple(INDEX_SUFFIXES))):
+        base = base_offset_of(name, "." + name.rpartition(".")[2])
+        if base is not None and base not in known:
             store.remove(name)
 
 
