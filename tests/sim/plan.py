@@ -23,7 +23,7 @@ TOPICS = ("orders", "clicks", "audit")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RATES = (0.02, 0.1, 0.3, 1.0)
 _SHARE_OF_KINDS = 0.4
-_RECORDS = 150
+_RECORDS = 200
 """That the application sends in all; the last operation of a producer may exceed its share."""
 _SHARE_WITHOUT_FAULTS = 0.1
 _MODES = ("engine",) * 10 + ("threads",) * 7 + ("tasks",) * 3
