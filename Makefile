@@ -144,6 +144,7 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --
 
 lock: $(VENV)/.built  ## choose new versions of the development tools, and the lowest that users may have
 	$(LOCK) $(addprefix --extra ,$(USED) demo spark) --group dev -o requirements/dev.txt pyproject.toml
+	$(LOCK) --no-annotate --group install -o requirements/uv.txt
 	$(LOCK) --no-annotate --resolution lowest-direct $(addprefix --extra ,$(USED)) --group lowest \
 	  -o requirements/lowest.txt pyproject.toml
 
@@ -159,8 +160,11 @@ $(VENV)/.made:
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.required: $(VENV)/.made requirements/dev.txt requirements/demo.txt
-	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt
+# uv takes a third of pip's time; pip may be set up for an index that uv does not know.
+$(VENV)/.required: $(VENV)/.made requirements/uv.txt requirements/dev.txt requirements/demo.txt
+	$(PY) -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(BIN)/uv pip install --quiet --python $(PY) --require-hashes -r requirements/dev.txt \
+	  || $(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(PY) -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r requirements/demo.txt
 	@touch $@
 
