@@ -21,8 +21,8 @@ from tests.checker.history import (
     OFFSET_UNKNOWN,
     PENDING,
     POSSIBLY_PERSISTED,
-    Fate,
     Record,
+    RecordResult,
 )
 
 EXAMPLES_MAX = 10  # per kind of violation
@@ -103,9 +103,9 @@ class Ledger:
         """Hold each partition's log, as (offset, number) in log order, against the entries."""
         wrong = _Findings()
         for partition, log in enumerate(logs):
-            fates = _Fates(self.entries[partition])
+            results = _Results(self.entries[partition])
             found = list(log)
-            for finding in (*check_log(found, fates), *check_order(found, fates)):
+            for finding in (*check_log(found, results), *check_order(found, results)):
                 wrong.note(finding.anomaly, f"{partition}/{finding.text}")
             there = {number for _, number in found}
             for number, entry in enumerate(self.entries[partition]):
@@ -125,23 +125,23 @@ class Ledger:
         )
 
 
-class _Fates:
+class _Results:
     """The entries of one partition, as the checker wants them; times are not kept."""
 
     def __init__(self, entries: "array[int]") -> None:
         self._entries = entries
 
-    def get(self, record: Record) -> Fate | None:
-        """Return the fate of the record of a number."""
+    def get(self, record: Record) -> RecordResult | None:
+        """Return the result of the record of a number."""
         assert isinstance(record, int)
         if not 0 <= record < len(self._entries):
             return None
-        return Fate(0, record, outcome=self._entries[record])
+        return RecordResult(0, record, outcome=self._entries[record])
 
-    def items(self) -> Iterator[tuple[Record, Fate]]:
-        """Return every number and its fate."""
+    def items(self) -> Iterator[tuple[Record, RecordResult]]:
+        """Return every number and its result."""
         for number, entry in enumerate(self._entries):
-            yield number, Fate(0, number, outcome=entry)
+            yield number, RecordResult(0, number, outcome=entry)
 
 
 class _Findings:

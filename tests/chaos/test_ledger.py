@@ -23,7 +23,7 @@ def _ledger() -> Ledger:
 
 @pytest.mark.parametrize("rest", [[], [(3, 3)]])
 def test_a_true_account_is_clean(rest: list[tuple[int, int]]) -> None:
-    """A record of unknown fate may be in the log, or not."""
+    """A record whose outcome is unknown may be in the log, or not."""
     verdict = _ledger().compare([[(0, 0), (1, 1), (2, 2), *rest]])
     assert verdict.is_clean
     assert (verdict.sent, verdict.acknowledged, verdict.possibly_persisted) == (5, 3, 1)

@@ -17,10 +17,10 @@ from tests.checker.history import (
     NOT_PERSISTED,
     OFFSET_UNKNOWN,
     PENDING,
-    Fate,
-    Fates,
     Logged,
     Record,
+    RecordResult,
+    RecordResults,
     by_partition,
 )
 
@@ -64,12 +64,12 @@ class Promises(NamedTuple):
 
 
 def check_history(
-    fates: Fates, logged: Iterable[Logged], promises: Promises | None = None
+    results: RecordResults, logged: Iterable[Logged], promises: Promises | None = None
 ) -> Iterator[Finding]:
     """Compare a whole history with all logs.
 
     Args:
-        fates: Fates of all records.
+        results: Those of all records.
         logged: Every record of every log, each log in its order.
         promises: Promises of all producers; None for the default settings.
 
@@ -80,42 +80,42 @@ def check_history(
     found: dict[Record, tuple[int, int]] = {}
     for partition, log in by_partition(logged):
         is_idempotent = promises.is_idempotent
-        yield from check_log(log, fates, is_idempotent=is_idempotent, partition=partition)
+        yield from check_log(log, results, is_idempotent=is_idempotent, partition=partition)
         if promises.keeps_order:
-            yield from check_order(log, fates)
-        yield from check_real_time(log, fates)
+            yield from check_order(log, results)
+        yield from check_real_time(log, results)
         for offset, record in log:
             found.setdefault(record, (partition, offset))
-    yield from check_outcomes(fates)
-    for record, fate in fates.items():
-        if fate.is_acknowledged and (found.get(record) or (-1,))[0] != fate.partition:
-            text = f"{record!r} was acknowledged in {fate.partition} at {fate.outcome}"
+    yield from check_outcomes(results)
+    for record, result in results.items():
+        if result.is_acknowledged and (found.get(record) or (-1,))[0] != result.partition:
+            text = f"{record!r} was acknowledged in {result.partition} at {result.outcome}"
             yield Finding(Anomaly.LOST, f"{text}; it is in {found.get(record)}")
 
 
-def check_outcomes(fates: Fates) -> Iterator[Finding]:
+def check_outcomes(results: RecordResults) -> Iterator[Finding]:
     """See that each record has one outcome, and no two the same place."""
     places: dict[tuple[int, int], Record] = {}
-    for record, fate in fates.items():
-        if fate.outcome == PENDING:
+    for record, result in results.items():
+        if result.outcome == PENDING:
             yield Finding(Anomaly.UNSETTLED, f"{record!r} is not settled")
-        for repeat in fate.repeats:
-            yield Finding(Anomaly.SETTLED_TWICE, f"{record!r}: {fate.outcome}, then {repeat}")
-        if fate.outcome > OFFSET_UNKNOWN:
-            place = fate.partition, fate.outcome
+        for repeat in result.repeats:
+            yield Finding(Anomaly.SETTLED_TWICE, f"{record!r}: {result.outcome}, then {repeat}")
+        if result.outcome > OFFSET_UNKNOWN:
+            place = result.partition, result.outcome
             other = places.setdefault(place, record)
             if other != record:
                 yield Finding(Anomaly.SHARED, f"{other!r} and {record!r} at {place}")
 
 
 def check_log(
-    log: Log, fates: Fates, *, is_idempotent: bool = True, partition: int = -1
+    log: Log, results: RecordResults, *, is_idempotent: bool = True, partition: int = -1
 ) -> Iterator[Finding]:
     """See that one log has what it must have, and where.
 
     Args:
         log: In its order; read once.
-        fates: Fates of all records.
+        results: Those of all records.
         is_idempotent: A record is there at most once.
         partition: The log's; −1 where all records are known to have gone to it.
 
@@ -128,64 +128,66 @@ def check_log(
         if offset <= last_offset:
             yield Finding(Anomaly.OFFSETS, f"{record!r} at {offset} behind {last_offset}")
         last_offset = max(last_offset, offset)
-        fate = fates.get(record)
-        if fate is None:
+        result = results.get(record)
+        if result is None:
             yield Finding(Anomaly.PHANTOM, f"{record!r} at {offset} was never sent")
         elif record not in found:
             found[record] = offset
-            yield from _check_place(fate, record, offset, partition)
+            yield from _check_place(result, record, offset, partition)
         elif is_idempotent:
             yield Finding(Anomaly.DUPLICATE, f"{record!r} at {offset} and at {found[record]}")
 
 
-def _check_place(fate: Fate, record: Record, offset: int, partition: int) -> Iterator[Finding]:
-    if fate.outcome == NOT_PERSISTED:
+def _check_place(
+    result: RecordResult, record: Record, offset: int, partition: int
+) -> Iterator[Finding]:
+    if result.outcome == NOT_PERSISTED:
         yield Finding(Anomaly.UNTRUE, f"{record!r} at {offset} was said not to be persisted")
-    is_elsewhere = partition not in {-1, fate.partition}  # which is told as a lost write
-    if fate.outcome > OFFSET_UNKNOWN and fate.outcome != offset and not is_elsewhere:
-        text = f"{record!r} at {offset} was acknowledged at {fate.outcome}"
+    is_elsewhere = partition not in {-1, result.partition}  # which is told as a lost write
+    if result.outcome > OFFSET_UNKNOWN and result.outcome != offset and not is_elsewhere:
+        text = f"{record!r} at {offset} was acknowledged at {result.outcome}"
         yield Finding(Anomaly.MISPLACED, text)
 
 
-def check_order(log: Log, fates: Fates) -> Iterator[Finding]:
+def check_order(log: Log, results: RecordResults) -> Iterator[Finding]:
     """See that one log has the records of each caller in the order of their sends.
 
     Args:
         log: In its order; read once.
-        fates: Fates of all records.
+        results: Those of all records.
 
     Yields:
         The findings.
     """
     newest: dict[int, tuple[int, Record]] = {}
     for offset, record in log:
-        fate = fates.get(record)
-        if fate is None:
+        result = results.get(record)
+        if result is None:
             continue
-        order, before = newest.get(fate.caller, (-1, record))
-        if fate.order < order:
+        order, before = newest.get(result.caller, (-1, record))
+        if result.order < order:
             yield Finding(Anomaly.UNORDERED, f"{record!r} at {offset} is behind {before!r}")
         else:
-            newest[fate.caller] = fate.order, record
+            newest[result.caller] = result.order, record
 
 
-def check_real_time(log: Sequence[tuple[int, Record]], fates: Fates) -> Iterator[Finding]:
+def check_real_time(log: Sequence[tuple[int, Record]], results: RecordResults) -> Iterator[Finding]:
     """See that a record acknowledged before another send began is before that record.
 
     Args:
         log: One partition's, in its order.
-        fates: Fates of all records, with times.
+        results: Those of all records, with times.
 
     Yields:
         The findings.
     """
     earliest, first = NEVER, None
     for offset, record in reversed(log):
-        fate = fates.get(record)
-        if fate is None:
+        result = results.get(record)
+        if result is None:
             continue
-        if earliest < fate.invoked:
-            text = f"{record!r} at {offset}, sent at {fate.invoked}, is before {first!r}"
+        if earliest < result.invoked:
+            text = f"{record!r} at {offset}, sent at {result.invoked}, is before {first!r}"
             yield Finding(Anomaly.STALE, f"{text}, which was acknowledged at {earliest}")
-        if fate.outcome == offset and fate.settled < earliest:
-            earliest, first = fate.settled, record
+        if result.outcome == offset and result.settled < earliest:
+            earliest, first = result.settled, record

@@ -1,4 +1,4 @@
-"""A history of records: an append-only list of events, and the fate of each record.
+"""A history of records: an append-only list of events, and the result of each record.
 
 An outcome is one number, so that millions fit into an array: an offset, or one of the constants.
 
@@ -47,8 +47,8 @@ class Logged(NamedTuple):
 
 
 @dataclass(slots=True)
-class Fate:
-    """The fate of one record.
+class RecordResult:
+    """The result of one record.
 
     Attributes:
         caller: The caller that sent it; the records of one caller keep their order.
@@ -74,39 +74,40 @@ class Fate:
         return self.outcome >= OFFSET_UNKNOWN
 
 
-class Fates(Protocol):
-    """The fate of every record, by its identity."""
+class RecordResults(Protocol):
+    """The result of every record, by its identity."""
 
-    def get(self, record: Record) -> Fate | None:
-        """Return a record's fate; None if nobody has sent it."""
+    def get(self, record: Record) -> RecordResult | None:
+        """Return a record's result; None if nobody has sent it."""
 
-    def items(self) -> Iterable[tuple[Record, Fate]]:
-        """Return every record and its fate."""
+    def items(self) -> Iterable[tuple[Record, RecordResult]]:
+        """Return every record and its result."""
 
 
-def fates_of(events: Iterable[Invoke | Settle]) -> dict[Record, Fate]:
+def results_of(events: Iterable[Invoke | Settle]) -> dict[Record, RecordResult]:
     """Read a history.
 
     Args:
         events: In order of time.
 
     Returns:
-        The fate of each record that was sent.
+        The result of each record that was sent.
     """
-    fates: dict[Record, Fate] = {}
+    results: dict[Record, RecordResult] = {}
     sent: dict[int, int] = {}
     for event in events:
         if isinstance(event, Invoke):
             order = sent.get(event.caller, 0)
             sent[event.caller] = order + 1
-            fates[event.record] = Fate(event.caller, order, event.at)
+            results[event.record] = RecordResult(event.caller, order, event.at)
             continue
-        fate = fates[event.record]
-        if fate.outcome == PENDING:
-            fate.settled, fate.partition, fate.outcome = event.at, event.partition, event.outcome
+        result = results[event.record]
+        if result.outcome == PENDING:
+            result.settled, result.outcome = event.at, event.outcome
+            result.partition = event.partition
         else:
-            fate.repeats.append(event.outcome)
-    return fates
+            result.repeats.append(event.outcome)
+    return results
 
 
 def by_partition(logged: Iterable[Logged]) -> Iterator[tuple[int, list[tuple[int, Record]]]]:

@@ -12,7 +12,7 @@ from tests.checker.history import (
     Invoke,
     Logged,
     Settle,
-    fates_of,
+    results_of,
 )
 
 Events = Sequence[Invoke | Settle]
@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[Events, Sequence[Logged], Anomaly]] = {
 def test_a_wrong_history_is_found(name: str) -> None:
     """One anomaly, by its name, and no other."""
     events, logged, anomaly = WRONG[name]
-    findings = list(check_history(fates_of(events), logged))
+    findings = list(check_history(results_of(events), logged))
     also = {Anomaly.LOST} if anomaly is Anomaly.SHARED else set()  # one of the two cannot be there
     assert {finding.anomaly for finding in findings} == {anomaly} | also
     assert all(finding.text for finding in findings)
@@ -129,13 +129,13 @@ SOUND: dict[str, tuple[Events, Sequence[Logged]]] = {
 def test_a_sound_history_passes(name: str) -> None:
     """Nothing is found."""
     events, logged = SOUND[name]
-    assert list(check_history(fates_of(events), logged)) == []
+    assert list(check_history(results_of(events), logged)) == []
 
 
 def test_settings_that_promise_less_are_held_to_less() -> None:
     """Without idempotence a record may be there twice; without order it may overtake."""
     twice = [Logged(0, 0, 0), Logged(0, 1, 0)]
     weak = Promises(is_idempotent=False, keeps_order=False)
-    assert list(check_history(fates_of(_acknowledged([0])), twice, weak)) == []
+    assert list(check_history(results_of(_acknowledged([0])), twice, weak)) == []
     swapped = [Logged(0, 0, 1), Logged(0, 1, 0)]
-    assert list(check_history(fates_of(_acknowledged([1, 0])), swapped, weak)) == []
+    assert list(check_history(results_of(_acknowledged([1, 0])), swapped, weak)) == []

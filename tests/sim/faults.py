@@ -179,7 +179,7 @@ def _sequence_error(world: "World", entry: Entry) -> None:
 def _error_fatal(world: "World", entry: Entry) -> None:
     code = FATAL[entry["choice"] % len(FATAL)]
     api = ApiKey.INIT_PRODUCER_ID if entry["choice"] & 512 else ApiKey.PRODUCE
-    for _ in range(3 if entry["choice"] & 1024 else 1):  # of requests that are in flight together
+    for _ in range(3 if entry["choice"] & 1024 else 1):  # three reach requests in flight together
         world.cluster.faults.fail_next(api, code)
 
 

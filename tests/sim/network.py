@@ -122,7 +122,7 @@ class SimNetwork:
     # The client's side.
 
     def connect(self, client: int, shortage: Shortage, address: SocketAddress) -> SimTransport:
-        """Start a connection; its fate is decided when the first packet arrives."""
+        """Start a connection; whether it is accepted is decided when the first packet arrives."""
         link = Link(self, len(self.links), client, address.port)
         link.transport = SimTransport(link, self, shortage)
         link.stream = SimStream(link, self)

@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from tests.checker import checks, history
 from tests.checker.checks import Anomaly
-from tests.checker.history import OFFSET_UNKNOWN, POSSIBLY_PERSISTED, Fate, Record
+from tests.checker.history import OFFSET_UNKNOWN, POSSIBLY_PERSISTED, Record, RecordResult
 from tests.oracle import record_v2
 
 NOT_PERSISTED = "NOT_PERSISTED"
@@ -155,11 +155,11 @@ def check(
         findings += _check_told(record, slack_ns)
         if promises[record.client].keeps_acknowledged:
             findings += _check_acknowledged(record, logs, places)
-    fates = _fates(sent, promises)
+    results = _results(sent, promises)
     for (topic, partition, generation), log in logs.items():
         where = f"{topic}-{partition}" + (f" ({generation + 1}.)" if generation else "")
         heard = [stored for stored in log if _name_of(stored.value) not in unheard]
-        for finding in _check_log(heard, fates[topic], promises):
+        for finding in _check_log(heard, results[topic], promises):
             if finding.anomaly is not Anomaly.MISPLACED:  # `_check_acknowledged` knows better
                 findings.append(Finding(_INVARIANTS[finding.anomaly], f"{where}: {finding.text}"))
     return findings
@@ -176,21 +176,21 @@ _INVARIANTS = {
 
 
 @dataclass(slots=True)
-class _SentFate(Fate):
-    """A fate, and the producer whose record it is."""
+class _SentResult(RecordResult):
+    """A result, and the producer whose record it is."""
 
     client: int = -1
 
 
-def _fates(
+def _results(
     sent: Sequence[Sent], promises: Mapping[int, Promises]
-) -> Mapping[str, dict[Record, _SentFate]]:
+) -> Mapping[str, dict[Record, _SentResult]]:
     """Return what became of each record, by its topic and name."""
     callers: dict[tuple[int, int], int] = {}
-    fates: dict[str, dict[Record, _SentFate]] = defaultdict(dict)
+    results: dict[str, dict[Record, _SentResult]] = defaultdict(dict)
     for record in sent:
         final = record.final
-        fate = fates[record.topic][record.name] = _SentFate(
+        result = results[record.topic][record.name] = _SentResult(
             caller=callers.setdefault((record.client, record.caller), len(callers)),
             order=record.order,
             invoked=record.invoked_ns,
@@ -200,17 +200,17 @@ def _fates(
             continue
         if final.error:
             is_absent = final.persistence == NOT_PERSISTED
-            fate.outcome = history.NOT_PERSISTED if is_absent else POSSIBLY_PERSISTED
+            result.outcome = history.NOT_PERSISTED if is_absent else POSSIBLY_PERSISTED
             continue
-        fate.outcome, fate.partition = max(final.offset, OFFSET_UNKNOWN), final.partition
+        result.outcome, result.partition = max(final.offset, OFFSET_UNKNOWN), final.partition
         if record.settled_ns >= 0 and promises[record.client].keeps_acknowledged:
-            fate.settled = record.settled_ns
-    return fates
+            result.settled = record.settled_ns
+    return results
 
 
 def _check_log(
     log: Sequence[Stored],
-    fates: Mapping[Record, _SentFate],
+    results: Mapping[Record, _SentResult],
     promises: Mapping[int, Promises],
 ) -> Iterable[checks.Finding]:
     """I2 to I5, I16: look at one log, and at what each producer and each id has in it."""
@@ -218,18 +218,18 @@ def _check_log(
     clients: dict[int, list[tuple[int, Record]]] = defaultdict(list)
     ids: dict[tuple[int, int], list[tuple[int, Record]]] = defaultdict(list)
     for stored, (offset, name) in zip(log, whole, strict=True):
-        client = fates[name].client if name in fates else -1
+        client = results[name].client if name in results else -1
         clients[client].append((offset, name))
         # A late request of an id that was given up may still be appended behind newer records,
         # which the protocol cannot prevent (after the last epoch of an id).
         ids[client, stored.producer_id].append((offset, name))
     for client, part in clients.items():
         is_idempotent = client >= 0 and promises[client].is_idempotent
-        yield from checks.check_log(part, fates, is_idempotent=is_idempotent)
+        yield from checks.check_log(part, results, is_idempotent=is_idempotent)
     for (client, _), part in ids.items():
         if client >= 0 and promises[client].keeps_order:
-            yield from checks.check_order(part, fates)
-    yield from checks.check_real_time(whole, fates)
+            yield from checks.check_order(part, results)
+    yield from checks.check_real_time(whole, results)
 
 
 def names_in(logs: Logs) -> AbstractSet[bytes]:

@@ -121,7 +121,7 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
         plan.operations += _operations(plan, number, is_direct=is_direct)
     plan.operations.sort(key=itemgetter("at_ms"))
     if is_short:
-        shapes.stand_in_line(plan)
+        shapes.wait_for_memory(plan)
         return plan
     plan.faults = _faults(plan, fault_kinds, always)
     if not is_direct:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tests.sim.plan import Plan
 
 FAULTS_MAX = 250
-"""Of a plan."""
+"""Most faults of a plan."""
 PARTITIONS_MAX = 6
-"""Of a topic that grows."""
+"""Most partitions of a topic that grows."""
 _SHORT_OF_MEMORY = {
     "linger_ms": 500,
     "buffer_memory": 32 << 10,
@@ -76,7 +76,7 @@ def be_short(plan: "Plan") -> None:
     set_all(plan, **_SHORT_OF_MEMORY)
 
 
-def stand_in_line(plan: "Plan") -> None:
+def wait_for_memory(plan: "Plan") -> None:
     """Let more callers send at once than there are chunks of memory; one record fills a chunk."""
     sends = [entry for entry in plan.operations if entry["kind"] == "send"]
     plan.operations = [
@@ -113,7 +113,7 @@ def crowd(plan: "Plan") -> None:
                 | {"observers": draw.between(0, 3), "habit": ""}
                 | {"choice": draw.below(1 << 16), "wait_ms": draw.one_of((500, 3_000))}
             )
-        late = {"kind": "late_response", "choice": 64, "for_ms": 50}  # of Produce, handled
+        late = {"kind": "late_response", "choice": 64, "for_ms": 50}  # a Produce request, handled
         large = {"kind": "too_large", "choice": 256 * draw.between(0, 3), "for_ms": 5}
         plan.faults += [
             {"at_ms": at_ms - 1, **late, **place},
@@ -150,7 +150,7 @@ def reject_the_oldest(plan: "Plan") -> None:
         topic = draw.one_of(sorted(plan.topics))
         place = {"broker": 0, "topic": topic, "for_ms": 5}
         choice = draw.below(1 << 16)
-        # Of `reject_then_lose`: any code, no response, the topic has one partition from now on.
+        # For `reject_then_lose`: any code, no response, the topic has one partition from now on.
         choice = choice & 0x1FFF | 0xB00 if is_gone else choice & ~0x900
         kinds = [("reject_then_lose", at_ms - 1, choice)]
         if is_gone:

@@ -116,7 +116,7 @@ class TaskCaller:
         try:
             self._loop.run_forever()
         finally:
-            for task in self._tasks:  # of a run that was given up
+            for task in self._tasks:  # a run that was given up leaves some
                 task.get_coro().close()
             self._loop.close()
 

@@ -35,7 +35,7 @@ class Topics:
         self._retired: dict[tuple[str, int, int], Any] = {}
         self._keeps_frames = any(entry["kind"] == "stale_metadata" for entry in plan.faults)
         self._frames: list[bytes] = []  # Metadata responses that clients have read
-        self._version = 0  # of all of them
+        self._version = 0  # one for all topics
 
     def remake(self, topic: str, count: int) -> bool:
         """Delete a topic and make another of its name; what it held is kept for the oracle."""

@@ -370,6 +370,6 @@ GRACE_MS = 500
 LINE_MS = 100
 """Longest wait for memory without any fault: batches do not linger while somebody waits."""
 LONGEST_SLEEP_MS = 1_500
-"""Of a callback."""
+"""Longest sleep of a callback."""
 TICK_NS = 2 * MS
 """How late a record may be settled: a tick of the timer, and one of the clock."""

@@ -17,7 +17,7 @@ from kprod.network.transport import Transport
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from tests.checker.checks import check_history
-from tests.checker.history import Invoke, Logged, Settle, fates_of
+from tests.checker.history import Invoke, Logged, Settle, results_of
 from tests.sweep.proxy import Proxy
 from tests.sweep.spoiling import ByteCut, Ending
 
@@ -71,7 +71,7 @@ class Stage:
             for record in records
         ]
         where = f"byte {cut.frame_bytes}, {ending}"
-        assert list(check_history(fates_of(events), logged)) == [], where
+        assert list(check_history(results_of(events), logged)) == [], where
         assert self._proxy.accepted - before <= CONNECTIONS_MAX, where
 
     def _io(self, settings: NetworkSettings) -> NetworkIO:
