@@ -13,7 +13,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
-from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.retry_timer import RetryTimer
 
 _logger = guarded_logger(__name__)
@@ -68,7 +68,8 @@ class Retries:
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
         self._recorder.retried(queue.topic, batch.record_count)
         leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
-        if leader is not None and leader.node_id != queue.sent_to:
+        # Not for a topic that was created again: old metadata makes it change to and fro.
+        if leader is not None and queue.sent_to not in {NO_NODE, leader.node_id}:
             self._accumulator.mark_ready(queue)  # no back-off for a new leader (KIP-951)
             return
         queue.backoff_count += 1

@@ -21,6 +21,7 @@ from tests.producer.stage import Stage
 OTHER_ID = uuid.UUID(int=2)
 NOT_ENOUGH_REPLICAS = 19
 OUT_OF_ORDER = 45
+UNKNOWN_TOPIC_ID = 100
 
 
 def _values(bench: Bench) -> list[list[bytes]]:
@@ -174,6 +175,25 @@ def test_a_topic_made_again_keeps_its_sequences_and_pipelines_after_a_success() 
     bench.run(turns=5)
     assert bench.partitions[0].remembered[-1].last == 2
     assert _values(bench) == [[b"old", b"one", b"two"]]
+    bench.producer.close()
+
+
+def test_a_batch_of_a_topic_made_again_is_sent_again_after_its_back_off() -> None:
+    """Old metadata can bring the old topic back each time: only another leader needs no wait."""
+    bench = Bench(leaders=(0,), linger_ms=0, retry_backoff_ms=100)
+    bench.send(0, b"v")
+    bench.turn()
+    bench.turn()
+    bench.lead(0, topic_id=OTHER_ID)
+    bench.turn()
+    bench.reject(bench.client.in_flight[0], UNKNOWN_TOPIC_ID)
+    bench.turn()
+    bench.turn(78)  # the back-off is 100 ms, give or take a fifth
+    assert bench.client.in_flight == []
+    bench.turn(44)
+    assert len(bench.client.in_flight) == 1
+    bench.run(turns=5)
+    assert _values(bench) == [[b"v"]]
     bench.producer.close()
 
 
