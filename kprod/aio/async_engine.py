@@ -45,7 +45,7 @@ class AsyncEngine(AsyncSendPath):
             shared: A producer whose engine is used; then there must be no settings.
 
         Raises:
-            TypeError: Settings beside an engine that has its own, or `shared` is no Producer.
+            TypeError: Settings beside an engine that has its own, or `shared` is not a Producer.
         """
         self._config: ProducerConfig | None = None
         if shared is None:

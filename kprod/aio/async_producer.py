@@ -45,7 +45,7 @@ class AsyncProducer(AsyncSendMethod):
 
     Raises:
         ConfigError: A setting is unknown, malformed or out of bounds.
-        TypeError: Settings beside an engine that has its own, or `settings` is no mapping.
+        TypeError: Settings beside an engine that has its own, or `settings` is not a mapping.
 
     Thread-safety: any number of event loops and threads; any event loop of asyncio's kind.
     """

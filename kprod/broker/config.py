@@ -196,10 +196,10 @@ class EmbeddedConfig:
                 lowest, highest = field.metadata["bounds"]
                 value = getattr(self, field.name)
                 if not isinstance(value, int):
-                    raise ConfigError(f"{field.name}={value!r} is no whole number")
+                    raise ConfigError(f"{field.name}={value!r} is not a whole number")
                 if not lowest <= value <= highest:
                     raise ConfigError(
-                        f"{field.name}={value!r} is not within {lowest} and {highest}"
+                        f"{field.name}={value!r} is not between {lowest} and {highest}"
                     )
         _check_racks(self.racks)
         if self.queued_max_request_bytes < self.frame_bytes_max:
@@ -214,8 +214,8 @@ class EmbeddedConfig:
             )
         if not 0 <= self.min_cleanable_dirty_ratio <= 1:
             raise ConfigError(
-                f"min_cleanable_dirty_ratio={self.min_cleanable_dirty_ratio!r} is not within 0 and "
-                "1"
+                f"min_cleanable_dirty_ratio={self.min_cleanable_dirty_ratio!r} is not between 0 "
+                "and 1"
             )
         if self.cleanup_policy not in _CLEANUP_POLICIES:
             raise ConfigError(

@@ -43,7 +43,7 @@ def delete_records(partition: Partition, offset: int) -> int:
     if not 0 <= wanted <= partition.high_watermark:
         raise Rejected(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{wanted} is not within 0 and the high watermark {partition.high_watermark} of "
+            f"{wanted} is not between 0 and the high watermark {partition.high_watermark} of "
             f"{partition.name}",
         )
     try:

@@ -140,7 +140,7 @@ class IdleSettings:
         """Log a warning for each setting without effect that was not given before.
 
         Args:
-            overrides: Text by Kafka's dotted name; a default asks for nothing, and is no reason.
+            overrides: Text by Kafka's dotted name; a default asks for nothing, and is not a reason.
         """
         for name, text in overrides.items():
             setting = TOPIC_SETTINGS.get(name)
@@ -199,6 +199,6 @@ def _number(name: str, setting: TopicSetting, text: str) -> int | float:
     value = float(text) if setting.kind == DOUBLE else int(text[:_DIGITS_MAX])
     if not setting.lowest <= value <= setting.highest:
         raise ConfigError(
-            f"{name}={text[:100]} is not within {setting.lowest} and {setting.highest}"
+            f"{name}={text[:100]} is not between {setting.lowest} and {setting.highest}"
         )
     return value

@@ -79,5 +79,5 @@ def _converted(written: str, text: str, default: object) -> int | str:
         try:
             return int(text)
         except ValueError:
-            raise ConfigError(f"{written}={shown(text)} is no whole number") from None
+            raise ConfigError(f"{written}={shown(text)} is not a whole number") from None
     return text

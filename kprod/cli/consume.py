@@ -61,7 +61,7 @@ class ConsumeOptions(TypedDict):
 def _place(_context: object, option: click.Parameter, given: str | None) -> str | None:
     if given is not None and not _PLACE.fullmatch(given):
         raise click.BadParameter(
-            f"{given!r} is no place: beginning, end, an offset, -N for N before the end, or"
+            f"{given!r} is not a place: beginning, end, an offset, -N for N before the end, or"
             " @MILLISECONDS since 1970",
             param=option,
         )
@@ -103,8 +103,8 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     show_default=True,
     help="raw: values as they are; json: a line with everything for each record.",
 )
-@click.option("--key-delimiter", "-K", help="Print keys too, and this behind them.")
-@click.option("--delimiter", "-D", default="\\n", show_default=True, help="Print behind a record.")
+@click.option("--key-delimiter", "-K", help="Print keys too, and this after them.")
+@click.option("--delimiter", "-D", default="\\n", show_default=True, help="Print after a record.")
 @click.option("--headers", is_flag=True, help="Print headers before each value, as NAME=VALUE,...")
 @click.option(
     "--null", "-Z", default="", metavar="TEXT", help="Print for null; nothing by default."

@@ -49,7 +49,7 @@ class ConsumeProgress:
 
         Args:
             starts: The first offset of each partition.
-            ends: The offset behind the last one of each; None for a partition without an end.
+            ends: The offset after the last one of each; None for a partition without an end.
         """
         self._starts = starts
         known = {key: end for key, end in ends.items() if end is not None}

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
-from kprod.config.quoting import shown
+from kprod.config.quoting import truncated
 from kprod.model import Header, Record, TimestampType
 
 INT64_MAX = 2**63 - 1
@@ -96,20 +96,21 @@ def parse_json_line(line: bytes) -> LineRecord:
     try:
         fields = json.loads(line.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)
     except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8 at byte {error.start}") from None
+        raise ValueError(f"is not UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON: {error.msg} at character {error.pos}") from None
+        raise ValueError(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     if not isinstance(fields, dict):
-        raise ValueError(f"is no JSON object: {shown(fields)}")  # noqa: TRY004 - of a line's text
+        text = f"is not a JSON object: {_shown(fields)}"
+        raise ValueError(text)  # noqa: TRY004 - it is about a line's text
     for name in fields:
         if name not in _READERS and name not in _PASSED:
-            raise ValueError(f"has a field {shown(name)}; there are {', '.join(_READERS)}")
+            raise ValueError(f"has a field {_shown(name)}; there are {', '.join(_READERS)}")
     if "value" not in fields:
         raise ValueError('has no field "value"; a record without one has "value": null')
     given = {
-        field: read(fields[name], name)
+        field: read(fields[name], _shown(name))
         for name, (field, read) in _READERS.items()
         if name in fields
     }
@@ -122,13 +123,14 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"has a field {shown(twice)} twice")
+        raise ValueError(f"has a field {_shown(twice)} twice")
     return made
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > _DIGITS_MAX:
-        raise ValueError(f"has a number of {len(digits)} digits")
+    count = len(digits.lstrip("-"))
+    if count > _DIGITS_MAX:
+        raise ValueError(f"has a number of {count} digits; at most {_DIGITS_MAX} are allowed")
     return int(digits)
 
 
@@ -141,64 +143,73 @@ def _written(content: bytes | None) -> object:
         return {_BASE64: base64.b64encode(content).decode("ascii")}
 
 
-def _read_bytes(written: object, name: str) -> bytes | None:
+def _read_bytes(written: object, place: str) -> bytes | None:
+    """Read bytes; `place` is how an error refers to them."""
     if written is None:
         return None
     if isinstance(written, str):
         try:
             return written.encode("utf-8")
         except UnicodeEncodeError:
-            raise ValueError(f"has half a surrogate pair in {shown(name)}") from None
+            raise ValueError(f"has half a surrogate pair in {place}") from None
     if isinstance(written, Mapping) and list(written) == [_BASE64]:
         encoded = written[_BASE64]
         if isinstance(encoded, str):
             try:
                 return base64.b64decode(encoded, validate=True)
             except (binascii.Error, ValueError):
-                raise ValueError(f"has broken base64 in {shown(name)}") from None
-    raise ValueError(
-        f'has {shown(written)} as {shown(name)}; write a string, null, or {{"base64": "…"}}'
-    )
+                raise ValueError(f"has broken base64 in {place}") from None
+    return _reject(written, place, 'a string, null, or {"base64": "…"}')
 
 
-def _read_headers(written: object, name: str) -> tuple[Header, ...]:
+def _read_headers(written: object, place: str) -> tuple[Header, ...]:
     if written is None:
         return ()
     if not isinstance(written, list):
-        _reject(written, name, 'a list of pairs, such as [["trace", "1"]]')
+        _reject(written, place, 'a list of pairs, such as [["trace", "1"]]')
     headers = []
     for pair in written:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):  # noqa: PLR2004
-            _reject(pair, name, 'pairs of a name and a value, such as ["trace", "1"]')
-        _read_bytes(pair[0], name)  # names must be UTF-8
-        headers.append(Header(pair[0], _read_bytes(pair[1], name)))
+            wanted = 'a pair of a name and a value, such as ["trace", "1"]'
+            _reject(pair, f"an entry of {place}", wanted)
+        name, value = pair
+        _read_bytes(name, "a header's name")  # it must be UTF-8
+        headers.append(Header(name, _read_bytes(value, f"the value of header {_shown(name)}")))
     return tuple(headers)
 
 
-def _read_topic(written: object, name: str) -> str | None:
+def _read_topic(written: object, place: str) -> str | None:
     if written is not None and not isinstance(written, str):
-        _reject(written, name, "a string")
+        _reject(written, place, "a string")
     return written
 
 
-def _read_partition(written: object, name: str) -> int | None:
-    return _read_number(written, name, INT32_MAX)
+def _read_partition(written: object, place: str) -> int | None:
+    return _read_number(written, place, INT32_MAX)
 
 
-def _read_timestamp(written: object, name: str) -> int | None:
-    return _read_number(written, name, INT64_MAX)
+def _read_timestamp(written: object, place: str) -> int | None:
+    return _read_number(written, place, INT64_MAX)
 
 
-def _read_number(written: object, name: str, highest: int) -> int | None:
+def _read_number(written: object, place: str, highest: int) -> int | None:
     if written is None:
         return None
     if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= highest:
-        _reject(written, name, f"a whole number from 0 to {highest}")
+        _reject(written, place, f"a whole number from 0 to {highest}")
     return written
 
 
-def _reject(written: object, name: str, wanted: str) -> NoReturn:
-    raise ValueError(f"has {shown(written)} as {shown(name)}; write {wanted}")
+def _reject(written: object, place: str, wanted: str) -> NoReturn:
+    raise ValueError(f"has {_shown(written)} as {place}; write {wanted}")
+
+
+def _shown(written: object) -> str:
+    """Return a value as JSON, since the line has it so; truncated."""
+    try:
+        return truncated(json.dumps(written))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 _READERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {

@@ -233,7 +233,7 @@ class Load(NamedTuple):
         ]
 
     def _latencies_file(self, client: str, number: int, index: int) -> str | None:
-        """As asked for; with its round, client and process behind it where there are several."""
+        """As asked for; with its round, client and process after it where there are several."""
         options = self.options
         path = options["latencies"]
         if path is None:

@@ -138,7 +138,7 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
     context = lz4.frame.create_decompression_context()
     try:
         _feed(context, header, output)
-        end = len(header) + _feed(context, view[len(header) :], output)
+        end = _feed(context, view[len(header) :], output, start=len(header))
     except RuntimeError as error:
         raise CorruptRecord(f"lz4: {error}") from error
     if end != len(view):
@@ -187,8 +187,8 @@ def _checked_header(view: memoryview) -> bytearray:
     return bytearray(view[:header_bytes])
 
 
-def _feed(context: object, source: Buffer, output: BoundedOutput) -> int:
-    """Decompress the header or all that follows it; return how many bytes were read."""
+def _feed(context: object, source: Buffer, output: BoundedOutput, *, start: int = 0) -> int:
+    """Decompress the header, or all that follows it and begins at `start`; return where it ends."""
     is_header = isinstance(source, bytearray)
     view = memoryview(source)
     position = 0
@@ -202,6 +202,6 @@ def _feed(context: object, source: Buffer, output: BoundedOutput) -> int:
         output.add(piece)
         position += read_bytes
         if at_end or (is_header and position == len(view)):
-            return int(position)
+            return start + int(position)
         if not piece and not read_bytes:
-            raise CorruptRecord(f"lz4: the frame ends after {position} bytes, without its end mark")
+            raise CorruptRecord(f"lz4: the frame is cut off after {start + position} bytes")

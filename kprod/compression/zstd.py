@@ -144,8 +144,8 @@ def _read_frame(
             raise CorruptRecord(f"zstd: the block ends inside a frame, after {len(view)} bytes")
         output.add(frame.decompress(piece))
         position += len(piece) - len(frame.unused_data)
-    # The library lets a wrong size pass when the last block is empty. A skippable frame, which has
-    # no window, gives the size of the skipped bytes.
+    # Checked here, since the library accepts a wrong size if the last block is empty. A skippable
+    # frame (no window) is exempt: its content_size is that of the skipped bytes.
     frame_bytes = remaining_bytes - output.remaining_bytes
     declared_bytes = parameters.content_size
     is_declared = parameters.window_size and declared_bytes != zstandard.CONTENTSIZE_UNKNOWN

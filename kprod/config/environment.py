@@ -3,8 +3,9 @@
 The environment, as a file, may have settings of producers and of consumers beside one another:
 `settings_for` takes out those of one kind of client.
 
-The library itself reads no environment; the command line does. Names that are no setting belong to
-someone else and are left alone, but one that nearly is a setting is rejected: it was meant as one.
+The library itself reads no environment; the command line does. Names that are not settings belong
+to someone else and are left alone, but one that nearly is a setting is rejected: it was meant as
+one.
 
 Thread-safety: pure functions.
 """
@@ -58,7 +59,7 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, object]
         if near:
             meant = PREFIX + near[0].upper()
             raise ConfigError(
-                f"the environment has {variable}, which is no setting; did you mean {meant}?"
+                f"the environment has {variable}, which is not a setting; did you mean {meant}?"
             )
     return settings
 

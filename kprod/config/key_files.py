@@ -73,10 +73,10 @@ def pem_fault(content: bytes) -> str | None:
         )
     if content[:1] == bytes([_DER_SEQUENCE]):
         return (
-            "is no PEM text; it looks like PKCS#12 or DER. Convert it: openssl pkcs12 -in OLD.p12"
+            "is not PEM text; it looks like PKCS#12 or DER. Convert it: openssl pkcs12 -in OLD.p12"
             " -out NEW.pem, or openssl x509 -inform der -in OLD.der -out NEW.pem"
         )
-    return "is no PEM text: it has no line '-----BEGIN …-----'"
+    return "is not PEM text: it has no line '-----BEGIN …-----'"
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ class Extensions:
             if not is_name or name == "auth":
                 raise ValueError(f"has the name {shown(name)}; names are letters, and not 'auth'")
             if not isinstance(text, str) or not text.isascii() or not text.isprintable():
-                raise ValueError(f"has a value of {name} that is no printable ASCII text")
+                raise ValueError(f"has a value of {name} that is not printable ASCII text")
         return dict(value)
 
     def describe(self) -> str:

@@ -15,5 +15,9 @@ def shown(value: object) -> str:
     Returns:
         At most `SHOWN_CHARACTERS_MAX` characters.
     """
-    text = repr(value)
+    return truncated(repr(value))
+
+
+def truncated(text: str) -> str:
+    """Return a text without what exceeds `SHOWN_CHARACTERS_MAX` characters."""
     return text if len(text) <= SHOWN_CHARACTERS_MAX else text[: SHOWN_CHARACTERS_MAX - 1] + "…"

@@ -68,7 +68,7 @@ class PartitionerSettings(NamedTuple):
 
 
 class NetworkSettings(NamedTuple):
-    """Settings for establishing, watching and closing connections."""
+    """Settings of connections, and of the requests and responses on them."""
 
     client_id: str
     client_dns_lookup: str
@@ -85,7 +85,7 @@ class NetworkSettings(NamedTuple):
 
 
 class MetadataSettings(NamedTuple):
-    """Bootstrap servers, and intervals of metadata requests."""
+    """Settings of metadata requests: bootstrap servers, intervals, recovery, creation of topics."""
 
     bootstrap_servers: tuple[Address, ...]
     metadata_max_age_ms: int

@@ -21,7 +21,7 @@ class Field(NamedTuple):
 
     Attributes:
         default: Its value where none is given; `MISSING` if one must be.
-        setting: The setting that an application may pass; None for an attribute that is no setting.
+        setting: The setting that an application may pass; None for an attribute that is not one.
     """
 
     default: Any

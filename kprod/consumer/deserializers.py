@@ -112,7 +112,7 @@ class _Deserializer:
             failed = DeserializationFailed(
                 f"the {self._field}_deserializer failed for topic {record.topic!r}, partition"
                 f" {record.partition}, offset {record.offset}: {error_text(error)};"
-                " consumer.skip(error.record) continues behind it"
+                " consumer.skip(error.record) continues after it"
             )
             failed.record, failed.field = record, self._field
             raise failed from error

@@ -36,7 +36,7 @@ class Chunk:
 
     @property
     def rest(self) -> list[Any]:
-        """The taken records that lie behind the one in hand; all if there is none.
+        """The taken records after the one in hand; all if there is none.
 
         Interceptors have not changed them, and will be called with them again.
         """

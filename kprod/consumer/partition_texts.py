@@ -56,7 +56,7 @@ def no_whole_batch(key: TopicPartition, offset: int, count: int) -> CorruptRecor
     """
     error = CorruptRecord(
         f"topic {key.topic!r}, partition {key.partition}, offset {offset}: {count} responses in a"
-        " row have no whole batch at or behind it"
+        " row have no whole batch at or after it"
     )
     error.topic, error.partition = key
     error.offset = offset

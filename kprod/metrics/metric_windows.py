@@ -69,7 +69,7 @@ class MetricWindows:
         self._at_start = self._at_earlier = self._copy()
         self._earlier_peaks = (0,) * len(self._peak_names)
 
-    def turn(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> None:
         """Open the next window if the present one is over; by the thread that counts.
 
         Args:

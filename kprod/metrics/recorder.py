@@ -114,13 +114,13 @@ class MetricsRecorder(Counting):
         self._node_windows[node_id] = MetricWindows(counters, NODE_NAMES, self._now_ms)
         return counters
 
-    def turn(self, now_ms: int) -> int:
+    def next_window(self, now_ms: int) -> int:
         """Open the next window of every counter."""
         self._now_ms = now_ms
-        self._producer_windows.turn(now_ms)
+        self._producer_windows.advance(now_ms)
         for windows in (*self._topic_windows.values(), *self._node_windows.values()):
-            windows.turn(now_ms)
-        self._caller_windows.turn(now_ms)
+            windows.advance(now_ms)
+        self._caller_windows.advance(now_ms)
         return now_ms + WINDOW_MS
 
 

@@ -129,7 +129,7 @@ class AdminClient:
                 is_harmless = question.is_repeatable or not outcome.was_written
                 if not (error.retriable and is_harmless):
                     raise error
-            elif not _has_moved(outcome.body):
+            elif not _says_controller_moved(outcome.body):
                 return dict(outcome.body)
             self._metadata.request_update()
             self._pause(_BACKOFF.wait_ms(failures, self._rng), deadline_ms)
@@ -216,12 +216,12 @@ class _FailingSince:
         return self._since_ms is not None and now_ms - self._since_ms >= SETTLE_MS
 
 
-def _has_moved(body: Mapping[str, Any]) -> bool:
+def _says_controller_moved(body: Mapping[str, Any]) -> bool:
     return any(code == ErrorCode.NOT_CONTROLLER for code in _codes(body))
 
 
 def _codes(body: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the error codes of a response, nested ones included."""
+    """Yield the error codes of a response and of the entries of its lists."""
     yield body.get("error_code", ErrorCode.NONE)
     for entries in body.values():
         if isinstance(entries, list):

@@ -348,16 +348,21 @@ class NodeConnection:
                 self._throttle(requested_throttle_ms(api_key, version, fields))
 
     def _throttle(self, throttle_ms: int) -> None:
-        """Send nothing for a while; that time does not count against requests in flight."""
+        """Send nothing for a while, and give the requests in flight that much more time.
+
+        Throttles that overlap count once, and one ends after `THROTTLE_MS_MAX`.
+        """
         if throttle_ms <= 0:
             return
         if throttle_ms > THROTTLE_MS_MAX:
             self._note(Event.THROTTLED, asked_ms=throttle_ms, kept_ms=THROTTLE_MS_MAX)
             throttle_ms = THROTTLE_MS_MAX
+        paused_until_ms = max(self.state.throttled_until_ms, self._last_active_ms)
         self.state.throttle(throttle_ms, self._last_active_ms)
+        added_ms = self.state.throttled_until_ms - paused_until_ms
         for in_flight in self.requests:
             in_flight.cancel_timeout()
-            in_flight.deadline_ms += throttle_ms
+            in_flight.deadline_ms += added_ms
             self._arm_request_timeout(in_flight)
 
     def _complete(

@@ -5,7 +5,7 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 A broker answers in the order of the requests, so the response at hand belongs to the oldest; its
 correlation id must say so too. A request that gets no response is complete when it is written, and
-is then the newest, since nothing is sent behind a request that is not written yet.
+is then the newest, since nothing is sent after a request that is not written yet.
 
 Invariant: every request leaves exactly once: with its response, written without one, or cleared.
 

@@ -3,8 +3,9 @@
 
 Invariants.
     A transition that is not in `TRANSITIONS` is a bug in kprod and raises. The back-off grows until
-    the node is READY; the time allowed for set-up grows until a connection is established. Each is
-    drawn once for each failure. The end of a throttle never moves back.
+    the node is READY, and is drawn once for each failure. The time allowed for set-up grows until
+    a connection is established, and is drawn once for each attempt. The end of a throttle never
+    moves back.
 
 Thread-safety: one thread.
 Source: Kafka's ConnectionState and ClusterConnectionStates (clients 4.3.1); KIP-144, KIP-601.
@@ -89,7 +90,7 @@ class NodeState:
             rng: Random numbers for jitter.
         """
         self.current: ConnectionState = ConnectionState.DISCONNECTED
-        self.failures: int = 0  # consecutive attempts that did not lead to READY
+        self.failures: int = 0  # failed attempts and lost connections since READY
         self.last_attempt_ms: int = 0  # start of the latest attempt; monotonic
         self.retry_at_ms: int = 0
         self.throttled_until_ms: int = 0

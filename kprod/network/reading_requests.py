@@ -39,7 +39,7 @@ def check_offsets(body: Mapping[str, Any]) -> None:
     """Reject impossible offsets.
 
     Args:
-        body: A ListOffsets or a Fetch response.
+        body: A ListOffsets response about the starts or the ends of logs.
 
     Raises:
         RemoteProtocolError: An offset is negative or the largest possible one.
@@ -49,7 +49,7 @@ def check_offsets(body: Mapping[str, Any]) -> None:
             if not answer["error_code"] and not 0 <= answer["offset"] < OFFSET_MAX:
                 raise RemoteProtocolError(
                     f"a ListOffsets response gives partition {answer['partition_index']} the"
-                    f" offset {answer['offset']}; an offset is 0 to {OFFSET_MAX - 1}"
+                    f" offset {answer['offset']}; a log starts and ends at 0 to {OFFSET_MAX - 1}"
                 )
 
 

@@ -28,11 +28,11 @@ THREADS_MAX = 4  # a name that times out must not delay others; clusters have fe
 
 
 class Resolution(NamedTuple):
-    """The result of a request.
+    """The result of one name lookup.
 
     Attributes:
-        host: The requested host.
-        port: The requested port.
+        host: The name that was looked up.
+        port: The port given with it.
         addresses: Empty on failure.
         error: The reason of a failure, as text; None on success.
     """

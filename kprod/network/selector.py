@@ -152,7 +152,7 @@ class SystemSelector:
         self._wake_writer = None
 
     def _drain(self) -> None:
-        """Read all wakeup bytes; the events behind them are processed before the next wait."""
+        """Read all wakeup bytes; what they announce is processed before the next wait."""
         with contextlib.suppress(BlockingIOError):
             while len(self._wake_reader.recv(_DRAIN_BYTES)) == _DRAIN_BYTES:
                 pass

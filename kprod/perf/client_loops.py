@@ -8,7 +8,7 @@ kprod, aiokafka and kafka-python return futures; at least the last 100,000 are k
 checked before it is dropped. confluent-kafka reports only the outcomes of records with a callback,
 here the timed ones; without any, delivery reports are disabled.
 
-The other clients are imported here, when their loop runs, and are no dependencies of kprod.
+The other clients are imported here, when their loop runs, and are not dependencies of kprod.
 
 Thread-safety: one loop a process, on the main thread.
 Source: librdkafka's introduction (2.16), aiokafka 0.14's and kafka-python 3.0's documentation.

@@ -26,7 +26,10 @@ class Pace(Protocol):
         """Start the clock."""
 
     def due_ns(self, number: int) -> int:
-        """Return the instant from which a record's latency counts."""
+        """Return the clock time (ns) from which a record's latency counts.
+
+        Call it right before the send.
+        """
 
     def due_count(self, sent_count: int) -> int:
         """Return how many records are due after those already sent, at most `BLOCK_COUNT`."""

@@ -253,7 +253,7 @@ class PerfRound:
         result.peak_bytes = _sum(result.peak_bytes, report["peak_bytes"])
         result.errors.update(report["errors"])
         result.metrics = result.metrics or report["metrics"]
-        result.wire_bytes = _sum(result.wire_bytes, _wire_bytes(report["metrics"]))
+        result.wire_bytes = _sum(result.wire_bytes, _batch_bytes_sent(report["metrics"]))
 
     def _end_children(self) -> None:
         for child in self._children:
@@ -282,7 +282,7 @@ def _write(child: subprocess.Popen[str], line: str) -> None:
         return  # it has ended; its end is read
 
 
-def _wire_bytes(metrics: Mapping[str, Mapping[str, float]]) -> int | None:
+def _batch_bytes_sent(metrics: Mapping[str, Mapping[str, float]]) -> int | None:
     totals = [
         int(values["byte-total"])
         for group, values in metrics.items()

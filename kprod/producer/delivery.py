@@ -110,7 +110,7 @@ class Delivery:
 
         Args:
             batches: The request's batches, at most one for each partition.
-            topic_names: Topic names by id, as integers, at the time of the request.
+            topic_names: Topic name by topic id (`UUID.int`), at the time of the request.
             outcome: The request's outcome.
         """
         answers: Replies = {}

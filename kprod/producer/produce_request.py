@@ -61,7 +61,7 @@ class ProduceRequest(ClientRequest):
         batches: Its batches, at most one for each partition; their memory is held until it is
             complete.
         topics: The records by topic; empty once they are encoded.
-        names_by_id: Topic names by id, as integers, at the time of the request.
+        names_by_id: Topic name by topic id (`UUID.int`), at the time of the request.
     """
 
     def __init__(

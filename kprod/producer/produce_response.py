@@ -64,11 +64,11 @@ def named_acknowledgements(
     topic_names: Mapping[int, str],
     version: int,
 ) -> Acknowledgements:
-    """Group the acknowledgements by topic and partition.
+    """Index the acknowledgements by topic and partition.
 
     Args:
         listed: The result of `read_acknowledgements`.
-        topic_names: Topic names by id, as integers.
+        topic_names: Topic name by topic id; the ids are integers (`UUID.int`).
         version: The response's version.
 
     Returns:
@@ -82,11 +82,11 @@ def named_acknowledgements(
 def read_responses(
     body: Mapping[str, Any], topic_names: Mapping[int, str], version: int
 ) -> tuple[Answers, bool]:
-    """Group the entries of a response by topic and partition.
+    """Index the entries of a response by topic and partition.
 
     Args:
         body: A decoded Produce response.
-        topic_names: Topic names by id, as integers.
+        topic_names: Topic name by topic id; the ids are integers (`UUID.int`).
         version: The response's version; from `PRODUCE_VERSION_BY_ID` on it identifies topics by id.
 
     Returns:

@@ -41,8 +41,9 @@ def close_on_sigterm(*, timeout: float | None = None) -> None:
         raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
     before = signal.getsignal(signal.SIGTERM)
     if before not in {signal.SIG_DFL, _end_interpreter}:
+        handler = "one that Python did not install" if before is None else repr(before)
         raise RuntimeError(
-            f"SIGTERM has a handler already: {before!r}. Let it end the interpreter, for example by"
+            f"SIGTERM has a handler already: {handler}. Let it end the interpreter, for example by"
             " sys.exit(143): producers are closed then"
         )
     try:

@@ -77,7 +77,7 @@ def decode_request_header(frame: BytesLike) -> tuple[RequestHeader, int]:
         The header, and where the body begins.
 
     Raises:
-        RemoteProtocolError: The frame is too short or is no header.
+        RemoteProtocolError: The frame is too short or is not a header.
     """
     view = memoryview(frame).cast("B")
     if len(view) < _KEY_AND_VERSION_BYTES:
@@ -115,7 +115,7 @@ def decode_response_header(api_key: int, version: int, frame: BytesLike) -> tupl
         The correlation id, and where the body begins.
 
     Raises:
-        RemoteProtocolError: The frame is too short or is no header.
+        RemoteProtocolError: The frame is too short or is not a header.
     """
     fields, end = _response_header(api_key, version).decode_prefix(frame)
     return fields["correlation_id"], end

@@ -1,7 +1,8 @@
 """Extracts log entries from bytes that arrive in pieces, such as windows of a segment file.
 
-No input is done here: the caller feeds the bytes. Only the entry is held that is not yet
-whole, and pieces are joined only when they complete one, so that a large entry costs its size once.
+No input is done here: the caller feeds the bytes. Only an incomplete entry is kept between calls.
+Its pieces are joined to read its length, and then only when all of it is there, so that the time
+for a large entry is proportional to its size, however many pieces it comes in.
 
 Thread-safety: none.
 Source: Kafka FileLogInputStream (clients 4.3.1) for the idea.

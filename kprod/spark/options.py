@@ -175,7 +175,7 @@ def _reject_name(written: str, bare: str) -> NoReturn:
     if bare.replace(".", "_") in FUNCTIONS:
         raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")
     if bare == "path":
-        raise ConfigError(f"{text}: a topic is no path; use .option('topic', …).save()")
+        raise ConfigError(f"{text}: a topic is not a path; use .option('topic', …).save()")
     if advice := advice_for(bare):
         raise ConfigError(f"{text}: {advice}")
     names = [*OWN_OPTIONS, *(name for name in setting_table() if "." in name)]

@@ -33,10 +33,16 @@ from kprod.timer.operation import DelayedOperation
 __all__ = ["PURGE_CHECK_MS", "PURGE_INTERVAL", "SHARD_COUNT", "DelayedOperation", "Purgatory"]
 
 SHARD_COUNT = 512
-"""Kafka's figure: enough that threads seldom meet at one lock."""
+"""Number of locks, and of the parts that the keys are divided into.
+
+Kafka's figure: enough that threads seldom meet at one lock.
+"""
 
 PURGE_INTERVAL = 1_000
-"""Kafka's default of `producer.purgatory.purge.interval.requests` and similar ones."""
+"""Number of operations that complete between two purges, at least.
+
+Kafka's default of `producer.purgatory.purge.interval.requests` and similar ones.
+"""
 
 PURGE_CHECK_MS = 200
 """Interval of checks whether to purge, while any operation is delayed; Kafka's value."""

@@ -29,8 +29,8 @@ def test_settings_by_name_come_before_the_table() -> None:
     [
         ({"default_partition": 3}, "unknown setting 'default_partition'.*mean default_partitions?"),
         ({"linger_ms": 3}, "unknown setting 'linger_ms' of an embedded cluster$"),
-        ({"default_partitions": 0}, "default_partitions=0 is not within 1 and 100000"),
-        ({"default_partitions": "3"}, "default_partitions='3' is no whole number"),
+        ({"default_partitions": 0}, "default_partitions=0 is not between 1 and 100000"),
+        ({"default_partitions": "3"}, "default_partitions='3' is not a whole number"),
         ({"message_timestamp_type": "now"}, "message_timestamp_type='now' is not one of"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 from hypothesis import given
@@ -62,28 +63,41 @@ def test_a_terminal_is_not_controlled() -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (b"", "is no JSON: Expecting value at character 0"),
-        (b'{"value": ', "is no JSON: Expecting value at character"),
-        (b'"v"', "is no JSON object: 'v'"),
-        (b'{"value": "\xff"}', "is not UTF-8 at byte 11"),
+        (b"", "is not JSON: Expecting value at character 1"),
+        (b'{"value": ', "is not JSON: Expecting value at character 11"),
+        (b'"v"', 'is not a JSON object: "v"'),
+        (b'{"value": "\xff"}', "is not UTF-8 at byte 12"),
         (b"[" * 100_000, "is nested too deeply"),
         (b'{"key": "k"}', 'has no field "value"'),
-        (b'{"vlaue": "v"}', "has a field 'vlaue'; there are topic, partition, timestamp, key"),
-        (b'{"value": "v", "value": "w"}', "has a field 'value' twice"),
-        (b'{"value": 1}', "has 1 as 'value'; write a string, null, or"),
-        (b'{"value": {"base64": "?"}}', "has broken base64 in 'value'"),
-        (b'{"value": {"base64": 1}}', "as 'value'; write a string"),
-        (b'{"value": {"base64": "", "x": 1}}', "as 'value'; write a string"),
-        (b'{"value": "\\ud800"}', "has half a surrogate pair in 'value'"),
-        (b'{"value": "", "headers": {}}', "has {} as 'headers'; write a list of pairs"),
-        (b'{"value": "", "headers": [["a"]]}', "has ['a'] as 'headers'; write pairs"),
-        (b'{"value": "", "headers": [["\\udc00", ""]]}', "half a surrogate pair in 'headers'"),
+        (b'{"vlaue": "v"}', 'has a field "vlaue"; there are topic, partition, timestamp, key'),
+        (b'{"value": "v", "value": "w"}', 'has a field "value" twice'),
+        (b'{"value": 1}', 'has 1 as "value"; write a string, null, or'),
+        (b'{"value": {"base64": "?"}}', 'has broken base64 in "value"'),
+        (b'{"value": {"base64": 1}}', 'has {"base64": 1} as "value"; write a string'),
+        (b'{"value": true}', 'has true as "value"; write a string'),
+        (b'{"value": {"base64": "", "x": 1}}', 'as "value"; write a string'),
+        (b'{"value": "\\ud800"}', 'has half a surrogate pair in "value"'),
+        (b'{"value": "", "headers": {}}', 'has {} as "headers"; write a list of pairs'),
+        (
+            b'{"value": "", "headers": [["a"]]}',
+            'has ["a"] as an entry of "headers"; write a pair of a name and a value, such as',
+        ),
+        (
+            b'{"value": "", "headers": [["a", 5]]}',
+            'has 5 as the value of header "a"; write a string, null, or {"base64": "…"}',
+        ),
+        (
+            b'{"value": "", "headers": [["a", {"base64": "?"}]]}',
+            'has broken base64 in the value of header "a"',
+        ),
+        (b'{"value": "", "headers": [["\\udc00", ""]]}', "surrogate pair in a header's name"),
         (b'{"value": "", "partition": -1}', "write a whole number from 0 to 2147483647"),
         (b'{"value": "", "partition": true}', "write a whole number"),
-        (b'{"value": "", "timestamp": 1.5}', "has 1.5 as 'timestamp'; write a whole number"),
-        (b'{"value": "", "timestamp": NaN}', "has nan as 'timestamp'"),
-        (b'{"value": "", "timestamp": ' + b"9" * 5_000 + b"}", "has a number of 5000 digits"),
-        (b'{"value": "", "topic": 1}', "has 1 as 'topic'; write a string"),
+        (b'{"value": "", "timestamp": 1.5}', 'has 1.5 as "timestamp"; write a whole number'),
+        (b'{"value": "", "timestamp": NaN}', 'has NaN as "timestamp"'),
+        (b'{"value": "", "timestamp": ' + b"9" * 5_000 + b"}", "5000 digits; at most 20 are"),
+        (b'{"value": "", "timestamp": -' + b"9" * 21 + b"}", "has a number of 21 digits"),
+        (b'{"value": "", "topic": 1}', 'has 1 as "topic"; write a string'),
     ],
 )
 def test_the_fault_is_named(line: bytes, text: str) -> None:
@@ -91,3 +105,11 @@ def test_the_fault_is_named(line: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)) as caught:
         parse_json_line(line)
     assert len(str(caught.value)) < 300
+
+
+def test_lists_of_every_depth_are_rejected() -> None:
+    """Also one that is just shallow enough to be read, and too deep to be shown."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 120, limit):
+        with pytest.raises(ValueError, match=r'as "value"; write|is nested too deeply'):
+            parse_json_line(b'{"value": ' + b"[" * depth + b"]" * depth + b"}")

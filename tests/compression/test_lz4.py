@@ -126,6 +126,15 @@ def test_second_frame_is_garbage() -> None:
         lz4.decompress(frame * 2, LIMIT_BYTES)
 
 
+def test_a_cut_frame_is_cut_off_where_it_ends() -> None:
+    """The size is the frame's, with its header; it is the same inside a block and between two."""
+    frame = library.compress(bytes(300_000), block_linked=False, store_size=True)
+    for cut_bytes in (1, 4, 5, 20):
+        size = len(frame) - cut_bytes
+        with pytest.raises(CorruptRecord, match=f"lz4: the frame is cut off after {size} bytes$"):
+            lz4.decompress(frame[:size], LIMIT_BYTES, check_header=False)
+
+
 def test_many_steps() -> None:
     """A block that grows past one step is read whole, whatever the step cuts."""
     payload = b"".join(number.to_bytes(4, "big") * 61 for number in range(20_000))

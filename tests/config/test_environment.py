@@ -35,7 +35,7 @@ def test_variables_are_settings() -> None:
 )
 def test_a_variable_that_is_nearly_a_setting_is_rejected(variable: str, meant: str) -> None:
     """It was meant as one; its value, which may be a password, is not shown."""
-    with pytest.raises(ConfigError, match=f"{variable}, which is no setting; .* {meant}") as told:
+    with pytest.raises(ConfigError, match=f"{variable}, which is not .* {meant}") as told:
         settings_of_environment({variable: "canary"})
     assert "canary" not in str(told.value)
 

@@ -45,7 +45,7 @@ def test_values_older_than_two_windows_are_gone() -> None:
     windows, counters = _made(0)
     _record(counters, 40)
     for now_ms in (WINDOW_MS, 2 * WINDOW_MS, 3 * WINDOW_MS):
-        windows.turn(now_ms)
+        windows.advance(now_ms)
     assert counters.count == 40
     assert windows.span(3 * WINDOW_MS + 10)[1:] == ({"count": 0}, {"value_max": 0}, ())
 
@@ -70,7 +70,7 @@ def test_spans_are_those_of_a_list(steps: list[tuple[int, int, bool]]) -> None:
     for wait_ms, value, is_recorded in steps:
         now_ms += wait_ms
         if is_recorded:
-            windows.turn(now_ms)
+            windows.advance(now_ms)
             _record(counters, value)
             recorded.append((now_ms, value))
         span = windows.span(now_ms)

@@ -215,7 +215,7 @@ def test_the_sender_does_not_wait_for_counting_threads() -> None:
         if not frame.f_code.co_filename.endswith("recorder.py"):
             return None
         if event == "line":
-            sender = threading.Thread(target=recorder.turn, args=(10**9,), daemon=True)
+            sender = threading.Thread(target=recorder.next_window, args=(10**9,), daemon=True)
             sender.start()
             sender.join(10)
             assert not sender.is_alive()

@@ -283,6 +283,25 @@ def test_throttled_time_is_not_counted_against_requests() -> None:
     assert isinstance(world.outcomes[1].error, RequestTimeout)
 
 
+def test_overlapping_throttles_give_requests_the_time_of_one() -> None:
+    """Nothing is sent until the later one ends, and deadlines move by no more than that."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    for _ in range(3):
+        world.send(1)
+    first, second, _ = peer.requests()
+    peer.respond(first, {**PRODUCER_ID, "throttle_time_ms": 5_000})
+    world.poll()
+    world.poll(10)
+    peer.respond(second, {**PRODUCER_ID, "throttle_time_ms": 5_000})
+    world.poll()
+
+    world.poll(5_999)
+    assert len(world.outcomes) == 2
+    world.poll(1)
+
+    assert isinstance(world.outcomes[2].error, RequestTimeout)
+
+
 def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The others still run, and the client continues."""
     world, peer = ready_world()

@@ -88,7 +88,7 @@ def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
         ),
         ({"ssl_certfile": ALICE.certificate_pem}, {}, "has no private key; name its file"),
         ({"ssl_certfile": ALICE.key_pem}, {}, "ssl_certfile has no certificate"),
-        ({"ssl_cafile": "hello"}, {}, "is no PEM text"),
+        ({"ssl_cafile": "hello"}, {}, "is not PEM text"),
         ({"ssl_cafile": "-----BEGIN CERTIFICATE-----\nx\n"}, {}, "has no certificate that can"),
         ({"ssl_crlfile": ALICE.key_pem}, {}, "has no list of revoked certificates"),
         ({}, {"ssl_cafile": "/no/such/file"}, "cannot be read: No such file or directory"),

@@ -246,6 +246,37 @@ def test_a_forked_child_does_not_wait_for_its_parents_records() -> None:
     assert receipt.result(0)[0].count == 1
 
 
+class _CallInChild:
+    """A registered call whose `close_after_fork` raises, or notes that it ran."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.has_run = False
+
+    def __call__(self) -> None:
+        """Do nothing in the parent."""
+
+    def close_after_fork(self) -> None:
+        """As the class says."""
+        if self.error is not None:
+            raise self.error
+        self.has_run = True
+
+
+def test_a_call_that_raises_in_a_child_does_not_keep_the_others_from_theirs() -> None:
+    """It may be an event loop of the application's own."""
+    bench = Bench()
+    receipt = bench.producer.send_many(TOPIC, [b"a"], partitions=[0])
+    last = _CallInChild()
+    for call in (_CallInChild(OSError("planted")), last):
+        assert receipt._kprod.account.add_done_call(call)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if last.has_run else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    bench.run()
+
+
 def test_purged_records_are_named() -> None:
     """A purge settles the receipt."""
     bench = Bench()

@@ -136,6 +136,13 @@ def test_a_handler_of_the_application_is_not_replaced() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
+def test_a_handler_that_python_does_not_know_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`getsignal` returns None for one that was installed in C before the interpreter started."""
+    monkeypatch.setattr(signal, "getsignal", lambda _number: None)
+    with pytest.raises(RuntimeError, match="already: one that Python did not install"):
+        kprod.close_on_sigterm()
+
+
 def test_it_may_be_called_twice() -> None:
     """By an application and a library of its own; the exit is as after one call."""
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -87,7 +87,7 @@ def test_references_are_left_to_the_executors() -> None:
         ({**ADDRESS, "topics": "t"}, "did you mean topic?"),
         ({**ADDRESS, "on_record_eror": "t"}, "did you mean on_record_error?"),
         ({**ADDRESS, "xyzzy": "t"}, "unknown option 'xyzzy'"),
-        ({**ADDRESS, "path": "t"}, "a topic is no path"),
+        ({**ADDRESS, "path": "t"}, "a topic is not a path"),
         ({**ADDRESS, "kafka.value.serializer": "x"}, "columns are sent as the bytes they are"),
         ({**ADDRESS, "queue.buffering.max.ms": "5"}, "kprod's name is linger_ms"),
         ({**ADDRESS, "linger.ms": "soon"}, "linger.ms (ms) must be a whole number, not 'soon'"),

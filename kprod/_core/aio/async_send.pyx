@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
+# Why: store forwarding, see "What decides it" in docs/performance.md.
 """`send` for an event loop; a send that need not wait does the same as the synchronous one.
 
 A `Sending` is a coroutine. Its first step appends the record, and most sends end there, with the

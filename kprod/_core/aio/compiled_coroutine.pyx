@@ -109,17 +109,18 @@ cdef object as_error(object kind, object error, object trace):
 
 
 cdef PySendResult _send(PyObject* self, PyObject* sent, PyObject** result) except PYGEN_ERROR:
-    cdef CompiledCoroutine steps = <CompiledCoroutine>self
-    if steps.is_over:
+    # The argument `sent` is ignored: asyncio sends only None.
+    cdef CompiledCoroutine coroutine = <CompiledCoroutine>self
+    if coroutine.is_over:
         raise RuntimeError("cannot reuse already awaited coroutine")
     try:
-        step = steps.advance()
+        step = coroutine.advance()
     except:  # noqa: E722 - no step follows any exception
-        steps.is_over = True
+        coroutine.is_over = True
         raise
     Py_INCREF(step)
     result[0] = <PyObject*>step
-    return PYGEN_RETURN if steps.is_over else PYGEN_NEXT
+    return PYGEN_RETURN if coroutine.is_over else PYGEN_NEXT
 
 
 cdef PyObject* _next(PyObject* self) except? NULL:

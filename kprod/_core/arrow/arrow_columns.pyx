@@ -52,10 +52,14 @@ cdef class ColumnPlan:
     cdef ArrowArray* _child(self, ArrowArray* parent, Window* window) except NULL:
         """Return the array of this column, which must cover the window."""
         cdef ArrowArray* array
-        if parent.n_children <= self.position or parent.children == NULL:
+        if parent.n_children <= self.position:
             raise ValueError(
                 f"a broken Arrow array: {parent.n_children} columns, and the schema has"
                 f" {self.position + 1} or more"
+            )
+        if parent.children == NULL:
+            raise ValueError(
+                f"a broken Arrow array: it declares {parent.n_children} columns, and has none"
             )
         array = parent.children[self.position]
         if array == NULL:
@@ -108,7 +112,10 @@ cdef class ColumnPlan:
             column.content = <const uint8_t*>array.buffers[1]
             column.width = self.width
             if self.width and column.offset + window.end > BYTES_MAX // self.width:
-                raise ValueError(f"a broken Arrow array: {self.name!r} has too many rows")
+                raise ValueError(
+                    f"a broken Arrow array: {self.name!r} has rows of {self.width} bytes to row"
+                    f" {column.offset + window.end}, more than {BYTES_MAX} bytes in all"
+                )
             if column.content == NULL and self.width:
                 raise ValueError(f"a broken Arrow array: {self.name!r} has no buffer of values")
             return 0
@@ -136,7 +143,7 @@ cdef class ColumnPlan:
             column.content_bytes = _own_end(array, self.layout == OFFSETS_64)
         if not 0 <= column.content_bytes <= _own_end(array, self.layout == OFFSETS_64):
             raise ValueError(
-                f"a broken Arrow array: the offsets of {self.name!r} decrease, or pass their end"
+                f"a broken Arrow array: the offsets of {self.name!r} are negative, or decrease"
             )
         if column.content == NULL and _first_offset(column, window) != column.content_bytes:
             raise ValueError(f"a broken Arrow array: {self.name!r} has no buffer of bytes")
@@ -165,7 +172,9 @@ cdef class ColumnPlan:
         cdef Window used
         check_array(array, window, 2, self.name)
         if array.n_children != 1 or array.children == NULL or array.children[0] == NULL:
-            raise ValueError(f"a broken Arrow array: {self.name!r} has no items")
+            raise ValueError(
+                f"a broken Arrow array: {self.name!r} does not have one array of items"
+            )
         items = array.children[0]
         column.is_large = self.is_large
         column.offset = array.offset + window.base
@@ -178,8 +187,7 @@ cdef class ColumnPlan:
             used.end = _checked_end(column.offsets, self.is_large, column.offset, window)
             if not 0 <= used.end <= _own_end(array, self.is_large):
                 raise ValueError(
-                    f"a broken Arrow array: the offsets of {self.name!r} decrease, or pass their"
-                    " end"
+                    f"a broken Arrow array: the offsets of {self.name!r} are negative, or decrease"
                 )
             used.start = _offset_at(
                 column.offsets, self.is_large, column.offset + window.start
@@ -199,16 +207,24 @@ cdef int check_array(ArrowArray* array, Window* window, int64_t buffer_count, st
     if (
         not 0 <= array.length <= ROWS_MAX or not 0 <= array.offset <= ROWS_MAX
         or not 0 <= window.base <= ROWS_MAX
-        or array.length - window.base < window.end
     ):
         raise ValueError(
-            f"a broken Arrow array: {what!r} has length {array.length} from {array.offset} on, and"
-            f" {window.end} from {window.base} on are needed"
+            f"a broken Arrow array: {what!r} has length {array.length} and offset {array.offset},"
+            f" and is read from row {window.base} on; each is 0 to {ROWS_MAX}"
         )
-    if array.n_buffers != buffer_count or (buffer_count and array.buffers == NULL):
+    if array.length - window.base < window.end:
+        raise ValueError(
+            f"a broken Arrow array: {what!r} has length {array.length}, and {window.end} from row"
+            f" {window.base} on are needed"
+        )
+    if array.n_buffers != buffer_count:
         raise ValueError(
             f"a broken Arrow array: {what!r} has {array.n_buffers} buffers instead of"
             f" {buffer_count}"
+        )
+    if buffer_count and array.buffers == NULL:
+        raise ValueError(
+            f"a broken Arrow array: {what!r} declares {buffer_count} buffers, and has none"
         )
     return 0
 

@@ -97,7 +97,7 @@ cdef class ArrowColumns:
 
         Returns:
             How many rows were taken. If the block is not exhausted, a limit was met, or a batch
-            behind these rows is malformed, which the next call reports.
+            after these rows is malformed, which the next call reports.
 
         Raises:
             CorruptRecord: The next record is malformed.
@@ -188,7 +188,10 @@ cdef class ArrowColumns:
         return True
 
     cdef bint _append_one(self, RecordBlock block, int64_t bytes_max) except -1:
-        """Take one record by way of an object."""
+        """Append the block's next record, made as an object; return False if it exceeds the limit.
+
+        Such a record is kept in the block for the next call.
+        """
         cdef ConsumerRecord record = block.next_record()
         cdef bint is_taken = False
         try:

@@ -286,7 +286,7 @@ cdef class ArrowRows:
         """Return the error that `send` would raise for this row, unless it is too large."""
         cdef int64_t number = 0
         if fault == ROW_IS_NULL:
-            return ValueError("the row itself is null, which is no record; leave such rows out")
+            return ValueError("the row itself is null, which is not a record; leave such rows out")
         if fault == TIME_UNSOUND:
             read_number(&self.columns.timestamp, row, &number)
             return ValueError(

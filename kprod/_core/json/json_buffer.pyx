@@ -3,7 +3,7 @@
 """A growing buffer of JSON text, and strings in it.
 
 Strings are escaped as Jackson does it: quotation mark, backslash and control characters, nothing
-else. Bytes that are no UTF-8 become U+FFFD, as many as Java's decoder makes of them.
+else. Bytes that are not UTF-8 become U+FFFD, as many as Java's decoder makes of them.
 
 Thread-safety: a buffer belongs to one thread; the GIL is not needed.
 Source: RFC 8259 §7; Unicode 15 §3.9, table 3-7, for well-formed UTF-8.

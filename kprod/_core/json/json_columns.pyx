@@ -86,13 +86,16 @@ cdef class JsonPlan:
                 here = item_offset(column, row)
                 if here < before:
                     raise ValueError(
-                        f"a broken Arrow array: the offsets of {self.name!r} decrease"
+                        f"a broken Arrow array: the offsets of {self.name!r} are negative, or"
+                        " decrease"
                     )
                 before = here
             used.end = before
         column.item_count = used.end
         if array.n_children != 1 or array.children == NULL or array.children[0] == NULL:
-            raise ValueError(f"a broken Arrow array: {self.name!r} has no items")
+            raise ValueError(
+                f"a broken Arrow array: {self.name!r} does not have one array of items"
+            )
         if column.kind == JSON_LIST:
             return self._bind_children(array, &used)
         check_array(array.children[0], &used, 1, self.name)
@@ -102,10 +105,15 @@ cdef class JsonPlan:
 
     cdef int _bind_children(self, ArrowArray* array, Window* window) except -1:
         cdef JsonPlan child
-        if array.n_children < len(self._children) or (self._children and array.children == NULL):
+        if array.n_children < len(self._children):
             raise ValueError(
-                f"a broken Arrow array: {self.name!r} has {len(self._children)} fields, and this"
-                f" many arrays: {array.n_children}"
+                f"a broken Arrow array: {self.name!r} has {len(self._children)} fields, and arrays"
+                f" for {array.n_children} of them"
+            )
+        if self._children and array.children == NULL:
+            raise ValueError(
+                f"a broken Arrow array: {self.name!r} declares {array.n_children} arrays, and has"
+                " none"
             )
         for child in self._children:
             if array.children[child._position] == NULL:
@@ -124,8 +132,13 @@ cdef JsonPlan plan_rows(ArrowSchema* schema, find_zone):
     """
     cdef JsonPlan plan = JsonPlan.__new__(JsonPlan)
     plan.name = "the table"
-    if schema.format == NULL or <bytes>schema.format != b"+s":
-        raise TypeError("JSON objects are made of a table or a record batch")
+    if schema.format == NULL:
+        raise ValueError("a broken Arrow schema: it has no format")
+    if <bytes>schema.format != b"+s":
+        raise TypeError(
+            "JSON objects are made of a table or a record batch, not of an array in Arrow's format"
+            f" {(<bytes>schema.format).decode('utf-8', 'replace')!r}"
+        )
     plan.column.kind = JSON_STRUCT
     _plan_fields(plan, schema, find_zone, 0)
     return plan
@@ -197,10 +210,12 @@ cdef int _plan_fields(JsonPlan plan, ArrowSchema* schema, find_zone, int depth) 
 cdef int _plan_entries(JsonPlan plan, ArrowSchema* schema, find_zone, int depth) except -1:
     """Plan keys and values of a map, which are the fields of its one item."""
     if schema.n_children != 1 or schema.children[0].n_children != 2:
-        raise ValueError(f"a broken Arrow schema: {plan.name!r} has no keys and values")
+        raise ValueError(
+            f"a broken Arrow schema: {plan.name!r} does not have one item of a key and a value"
+        )
     _plan_fields(plan, schema.children[0], find_zone, depth)
     if plan.column.children[0].kind != JSON_STRING:
-        raise TypeError(f"the keys of {plan.name!r} are no strings: cast them")
+        raise TypeError(f"the keys of {plan.name!r} are not strings: cast them")
     return 0
 
 

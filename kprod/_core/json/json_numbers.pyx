@@ -2,9 +2,9 @@
 # cython: nonecheck=True, auto_pickle=False
 """Numbers as JSON, in the form that Java gives them.
 
-A floating point number has a point and at least one digit behind it, and an exponent below 10⁻³ and
+A floating point number has a point and at least one digit after it, and an exponent below 10⁻³ and
 from 10⁷ on. What JSON has no number for is a string. A decimal has all digits of its scale, and an
-exponent where its first digit comes more than six places behind the point.
+exponent where its first digit comes more than six places after the point.
 
 Thread-safety: pure functions; the GIL is not needed.
 Source: Java SE 19, Double.toString and BigDecimal.toString.
@@ -117,7 +117,7 @@ cdef int put_decimal(JsonBuffer* text, const uint64_t* words, int scale) except 
 cdef void _put_scientific(
     JsonBuffer* text, const uint8_t* digits, int count, int exponent, bint is_floating
 ) noexcept nogil:
-    """Write one digit, the others behind a point, and the exponent: each type's way."""
+    """Write one digit, the others after a point, and the exponent: each type's way."""
     cdef uint8_t[DIGITS_MAX] buffer
     cdef int exponent_count = _digits_of(<uint64_t>abs(exponent), buffer)
     put_byte(text, digits[0])

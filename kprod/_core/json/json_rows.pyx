@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Rows of a table as JSON objects, one behind the other in one buffer.
+"""Rows of a table as JSON objects, one after the other in one buffer.
 
 The form is that of Spark's `to_json`: a field that is null is left out, also in nested objects; a
 null in a list or map is written. The GIL is released for all rows of an array, and only taken to

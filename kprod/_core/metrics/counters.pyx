@@ -87,7 +87,7 @@ cdef class Counting:
         counters = self.nodes[node_id] = NodeCounters()
         return counters
 
-    def turn(self, now_ms):
+    def next_window(self, now_ms):
         """Start another time window; return the time of the next call."""
         return now_ms + (1 << 40)
 
@@ -226,7 +226,7 @@ cdef class Counting:
         whole.waited_ns += self._awake_ns - self._asleep_ns
         whole.served_ns += self._clock.now_ns() - self._awake_ns
         if now_ms >= self._turns_at_ms:
-            self._turns_at_ms = self.turn(now_ms)
+            self._turns_at_ms = self.next_window(now_ms)
 
     cdef TopicCounters _topic(self, str name):
         found = self.topics.get(name)

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
+# Why: store forwarding, see "What decides it" in docs/performance.md.
 """The outcome of one batch, shared by the futures of its records.
 
 A result refers to a future only while that future has a callback to call, and the future itself

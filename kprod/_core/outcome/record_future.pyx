@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
+# Why: store forwarding, see "What decides it" in docs/performance.md.
 """The future of one record, which `send` returns.
 
 A future is a few words that the garbage collector does not track: its batch's `BatchResult`, the
@@ -123,7 +124,8 @@ cdef class RecordFuture:
             KprodError: The error that ended the send; its `persistence` says whether the record
                 may be in the log. An error without it means that a callback of the same producer
                 called this, whose thread would wait for itself.
-            ValueError: The records are not settled, and the timeout is NaN.
+            ValueError: The record is not settled, and the timeout is NaN.
+            TypeError: The record is not settled, and the timeout is not a number.
         """
         cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
@@ -145,7 +147,8 @@ cdef class RecordFuture:
             KprodTimeout: Not settled in time; the record is still being sent.
             KprodError: A callback of the same producer called this, whose thread would wait for
                 itself.
-            ValueError: The records are not settled, and the timeout is NaN.
+            ValueError: The record is not settled, and the timeout is NaN.
+            TypeError: The record is not settled, and the timeout is not a number.
         """
         return self._error(self._outcome(timeout))
 

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
+# Why: store forwarding, see "What decides it" in docs/performance.md.
 """The builder of V2 record batches: records are written straight into a chain of pooled chunks.
 
 A builder is open, then sealed (no more records), then closed (header and checksum written). It

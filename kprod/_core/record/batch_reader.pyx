@@ -5,7 +5,7 @@
 The bytes are untrusted. Each length is copied out of the buffer once, compared with the remaining
 bytes, and only then used; a count is compared with the bytes that could hold it before anything is
 allocated for it. A malformed batch raises `CorruptRecord` and no other error. A buffer may end
-inside a batch, which is no error: the reader stops and reports the missing bytes.
+inside a batch, which is not an error: the reader stops and reports the missing bytes.
 `record_iterator` reads the records.
 
 Invariant: any object with a pointer into a buffer also holds the `BufferHold` that keeps the buffer

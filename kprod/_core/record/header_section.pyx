@@ -127,9 +127,14 @@ cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
 
 cdef tuple _checked_header(object pair):
     """Convert a header to a pair of str and bytes or None; raise an error that names the fault."""
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+    if not isinstance(pair, (tuple, list)):
         raise TypeError(
             f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}"
+        )
+    if len(pair) != 2:
+        raise TypeError(
+            f"a header must be a pair (str, bytes-like or None), got a {type(pair).__name__} of"
+            f" {len(pair)}"
         )
     name, value = pair
     if not isinstance(name, str):

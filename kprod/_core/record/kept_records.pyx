@@ -191,7 +191,7 @@ cdef class KeptRecords:
         raise CorruptRecord("a record changed while it was read")
 
 
-# Bytes of a record behind its length: attributes, timestamp delta, the rest.
+# Bytes of a record after its length: attributes, timestamp delta, the rest.
 cdef inline int32_t body_size(const Span* span, int64_t base_timestamp_ms) noexcept:
     cdef int64_t delta = span.timestamp_ms - base_timestamp_ms
     return <int32_t>(1 + varlong_size(delta) + (span.end - span.rest))

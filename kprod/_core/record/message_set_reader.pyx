@@ -56,7 +56,7 @@ cdef tuple NO_HEADERS = ()
 
 
 cdef class Source:
-    """Bytes that are read as messages, with the checks on them."""
+    """Reads messages at given positions of a buffer, and rejects malformed ones."""
 
     def __cinit__(self, buffer, bint check_crc):
         self.view = memoryview(buffer).cast("B")

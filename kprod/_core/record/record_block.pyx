@@ -382,7 +382,7 @@ cdef class RecordBlock:
 cdef inline int _check_last_offset(int64_t offset) except -1:
     """Reject the one offset that nothing can follow."""
     if offset == INT64_MAX:
-        raise CorruptRecord(f"offset {offset}, behind which there is none")
+        raise CorruptRecord(f"offset {offset}, after which there is none")
     return 0
 
 

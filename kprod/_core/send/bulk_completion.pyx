@@ -121,17 +121,21 @@ cdef class BulkCompletion:
         return False
 
     cdef void close_after_fork(self) noexcept:
-        """Wake all waiters in a forked child, without locks, whose holders may not exist here."""
+        """Wake all waiters in a forked child.
+
+        It enters no critical section: the thread that is in one may not exist here.
+        """
         waiters, self._waiters = self._waiters, None
-        try:
-            for lock in waiters or ():
-                lock.release()
-            for call in self._calls or ():
+        for lock in waiters or ():
+            lock.release()
+        for call in self._calls or ():
+            try:
                 if hasattr(call, "close_after_fork"):
                     call.close_after_fork()
-        except BaseException:
-            # Raised by the application's event loop; this process's threads were woken before it.
-            pass
+            except BaseException:
+                # Raised by the application's event loop; it must not keep the other calls from
+                # theirs.
+                pass
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until all records are done, or until this process is a forked child.

@@ -26,7 +26,7 @@ class SendPath(BatchOpener):
 
 class SendMethod:
     _kprod: Any
-    def __init__(self, path: SendPath, behind: object) -> None: ...
+    def __init__(self, path: SendPath, engine: object) -> None: ...
     def send(
         self,
         topic: str,

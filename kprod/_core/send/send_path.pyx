@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
+# Why: store forwarding, see "What decides it" in docs/performance.md.
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
 Steps that block, decide or fail are left to the path's hooks (`SendHooks`): waiting for metadata or
@@ -335,17 +336,17 @@ cdef class SendMethod:
 
     Args:
         path: The send path.
-        behind: The producer's engine, kept as `_kprod`.
+        engine: The producer's engine, kept as `_kprod`.
     """
 
     def __cinit__(self, *_, **__):
         self._path = _path_of_none
 
-    def __init__(self, SendPath path not None, behind):
+    def __init__(self, SendPath path not None, engine):
         if self._path is not _path_of_none:
             raise RuntimeError("a SendMethod's __init__ was called twice; make another SendMethod")
         self._path = path
-        self._kprod = behind
+        self._kprod = engine
 
     # Without binding the interpreter calls the method faster, but the method has no signature; so
     # its signature is embedded in the docstring.

@@ -15,9 +15,9 @@ A list of due tasks keeps the order of ticks, so its tasks are linked to one ano
 sentinel. Both containers own a reference to each of their tasks, and show them to the garbage
 collector.
 
-A dead task, which has no references, stays in the garbage collector's list and is reused as the
-next new task. Removing it from that list would write to the objects before and after it, which are
-in no near cache either.
+A dead task, to which only the list of dead tasks refers, stays in the garbage collector's list and
+is reused as the next new task. Removing it from the collector's list would write to the objects
+before and after it, which are in no near cache either.
 
 Invariants.
     A task is in exactly one bucket or list, or in none; `_next` is NULL only then.

@@ -16,7 +16,10 @@ class GroupControl(ReplicaControl):
     _kprod: ClusterRunner
 
     def groups(self) -> list[GroupView]:
-        """Return all groups, ordered by id: state, generation, members, assignments, offsets."""
+        """Return all groups, ordered by id.
+
+        Each has its state, generation, members, assignments and offsets.
+        """
         return self._kprod.call(self._kprod.engine.state.groups.views)
 
     def group(self, group_id: str) -> GroupView:

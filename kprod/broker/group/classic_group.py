@@ -113,7 +113,7 @@ class Group:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether every member's join is parked and no assigned id is unused; O(1)."""
+        """Whether every member waits in JoinGroup, and everyone who got an id has joined; O(1)."""
         return self.awaiting_join_count == len(self.members) and not self.pending_joins
 
     @property

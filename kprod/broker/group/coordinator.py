@@ -233,7 +233,7 @@ class GroupCoordinator:
 
     def _load(self, index: int, shard: CoordinatorShard) -> None:
         if self._shards.get(index) is not shard:
-            return  # it moved on while it was loading
+            return  # the partition has another leader, or none, since loading began
         shard.load()
         for group in list(shard.groups.values()):
             for member in list(group.members.values()):

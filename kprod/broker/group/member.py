@@ -23,7 +23,7 @@ class Member:
         member_id: Member id that the coordinator assigned.
         instance_id: Instance id of a static member; None for a dynamic one.
         client_id: Client id in the member's requests.
-        client_host: Its address behind a slash, as Kafka writes it.
+        client_host: Its address after a slash, as Kafka writes it.
         session_timeout_ms: Longest time between two signs of life.
         rebalance_timeout_ms: Longest time that it may take to join again.
         protocols: Protocols that the member supports.

@@ -4,7 +4,7 @@ Behaviour.
     A. A topic has all settings of Kafka's; its own are told as such, those of the cluster as the
        broker's, all others as defaults. `topic_settings` says which of them have an effect.
     B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION.
-    C. A broker tells its own settings; of another one, or a name that is no number:
+    C. A broker tells its own settings; of another one, or a name that is not a number:
        INVALID_REQUEST. An empty name asks for the settings changed for all brokers: none.
     D. Any other kind of resource: INVALID_REQUEST.
     E. A resource that is in the request twice is described once.

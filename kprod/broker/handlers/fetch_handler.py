@@ -21,12 +21,11 @@ Behaviour.
     I. Sessions (KIP-227) are as `fetch_sessions` says. A session that ended or went on while its
        fetch waited: INVALID_FETCH_SESSION_EPOCH.
     J. `isolation_level` 1 reads up to the last stable offset, and is told of the aborted
-       transactions that have records in the response, or soon behind it.
+       transactions that have records in the response, or soon after it.
     K. Where brokers have racks, a reader that tells its own (from version 11 on) is sent from the
        leader to the in-sync replica of that rack which is furthest ahead, and gets no records from
        the leader. Followers serve these versions up to the high watermark and to what they have
-       copied; behind that OFFSET_NOT_AVAILABLE, as KIP-392 has it (Kafka's followers answer
-       OFFSET_OUT_OF_RANGE behind their log's end).
+       copied; beyond that OFFSET_NOT_AVAILABLE (KIP-392; Kafka's answer OFFSET_OUT_OF_RANGE).
     L. The log cannot be read, or its directory has failed: KAFKA_STORAGE_ERROR.
 Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
@@ -311,7 +310,11 @@ def _judged(
 
 
 def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> EpochEnd | None:
-    """Return where the consumer's epoch ended, if it has records of it that the log lacks."""
+    """Return the end of the reader's last epoch in this log, if the reader is past that end.
+
+    Raises:
+        Rejected: The epoch is unknown, or the reader is before the log's start.
+    """
     if last_fetched_epoch == _NO_EPOCH:
         return None
     end = partition.log.epochs.end_of(last_fetched_epoch, partition.log.log_end_offset)

@@ -6,7 +6,7 @@ Behaviour.
        that is not the topic's own yet begins as the cluster's.
     B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION; an illegal name: INVALID_TOPIC_EXCEPTION. An
        unknown operation (Kafka: UNKNOWN_SERVER_ERROR), or a null for any but 1: INVALID_REQUEST.
-    C. 2 or 3 for a setting that is no list, a setting that Kafka does not have, or a value that
+    C. 2 or 3 for a setting that is not a list, a setting that Kafka does not have, or a value that
        cannot be read or is out of bounds: INVALID_CONFIG, and nothing of the resource changes.
     D. A resource twice in the request, a setting twice in a resource, an empty name:
        INVALID_REQUEST.
@@ -86,8 +86,10 @@ def _apply(
         overrides[name] = value
         return
     setting = TOPIC_SETTINGS.get(name)
-    if setting is None or setting.kind != LIST:
-        raise ConfigError(f"{name!r} is no list of elements to add or to take away")  # case C
+    if setting is None:
+        raise ConfigError(f"there is no setting {name!r} of a topic")  # case C
+    if setting.kind != LIST:
+        raise ConfigError(f"{name!r} is not a list of elements to add or to take away")  # case C
     present = _elements(overrides.get(name) or defaults.get(name, setting.default))
     given = _elements(value)
     left = [it for it in present if it not in given]

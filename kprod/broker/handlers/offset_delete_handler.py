@@ -2,7 +2,7 @@
 
 Behaviour.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION for it.
-    B. Group unknown: GROUP_ID_NOT_FOUND; it has members that are no consumers: NON_EMPTY_GROUP.
+    B. Group unknown: GROUP_ID_NOT_FOUND; it has members that are not consumers: NON_EMPTY_GROUP.
     C. A member wants the topic: GROUP_SUBSCRIBED_TO_TOPIC for its partitions.
     D. There is nothing to forget: no error.
 Rights: DELETE on the group, READ on the topic.

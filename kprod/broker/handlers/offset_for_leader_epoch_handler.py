@@ -3,7 +3,7 @@
 Behaviour.
     A. The newest epoch ends at the log's end. An older one ends where the next known one begins,
        and is told under the largest known epoch that is not above it. One below all known epochs
-       ends where the first begins. One above all: −1 and −1, which is no error.
+       ends where the first begins. One above all: −1 and −1, which is not an error.
     B. Unknown partition, other leader, the client's own leader epoch: as in Fetch.
 Rights: DESCRIBE on the topic.
 Versions: 2 to 4.

@@ -90,7 +90,9 @@ def _decoded(content: bytes) -> Offsets:
         return {}
     if lines[0] != _VERSION:
         raise ValueError(f"version {lines[0][:20]!r} is not {_VERSION}")
-    if len(lines) == 1 or _number(lines[1]) != len(lines) - 2:
+    if len(lines) == 1:
+        raise ValueError("line 2 is missing, which says how many lines follow")
+    if _number(lines[1]) != len(lines) - 2:
         raise ValueError(f"line 2 does not say how many lines follow; there are {len(lines) - 2}")
     if not content.endswith(b"\n"):
         raise ValueError("its last line is cut off")

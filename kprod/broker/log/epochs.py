@@ -197,5 +197,5 @@ class LeaderEpochs:
             0 <= it.epoch <= _EPOCH_MAX and 0 <= it.start_offset <= _OFFSET_MAX for it in starts
         )
         if not is_whole or not rises or not fits:
-            raise CorruptRecord(f"{EPOCH_FILE} of {len(content)} bytes is no table of epochs")
+            raise CorruptRecord(f"{EPOCH_FILE} of {len(content)} bytes is not a table of epochs")
         return cls(starts)

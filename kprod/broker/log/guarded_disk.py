@@ -148,7 +148,7 @@ class GuardedDisk:  # noqa: PLR0904 - a Disk has as many
         self._disk.close()
 
     def _look(self, call: Callable[[], _T]) -> _T:
-        """Call where a missing file is no failure."""
+        """Call where a missing file is not a failure."""
         return self._run(call, harmless=(FileNotFoundError,))
 
     def _run(self, call: Callable[[], _T], *, harmless: tuple[type[OSError], ...] = ()) -> _T:

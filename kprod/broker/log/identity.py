@@ -55,9 +55,9 @@ def id_value(text: str) -> uuid.UUID:
     try:
         decoded = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except binascii.Error as error:
-        raise ValueError(f"{text[:40]!r} is no id: {error}") from None
+        raise ValueError(f"{text[:40]!r} is not an id: {error}") from None
     if len(decoded) != _ID_BYTES:
-        raise ValueError(f"{text[:40]!r} is no id of {_ID_BYTES} bytes")
+        raise ValueError(f"{text[:40]!r} is not an id of {_ID_BYTES} bytes")
     return uuid.UUID(bytes=decoded)
 
 
@@ -105,7 +105,7 @@ def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
     """Read the topic id of a partition's directory.
 
     Returns:
-        The topic's id; None if the file is missing or has no id.
+        The topic's id; None if the file is missing, is too large, or does not have a valid id.
     """
     path = f"{directory}/{PARTITION_FILE}"
     if not disk.exists(path):
@@ -149,7 +149,8 @@ def _properties(disk: Disk, path: str, separator: str) -> dict[str, str]:
     size_bytes = disk.size(path)
     if size_bytes > _TEXT_BYTES_MAX:
         raise DirectoryRejected(
-            f"{path} has {size_bytes} bytes; at most {_TEXT_BYTES_MAX} are read"
+            f"{path} has {size_bytes} bytes, and at most {_TEXT_BYTES_MAX} are allowed: it is not a"
+            " file of Kafka"
         )
     text = disk.read(path, 0, size_bytes).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -30,9 +30,10 @@ FETCH_VERSION_WITH_MAGIC_1 = 2
 
 
 UNPACKED_SHARE_MAX = 8
-"""Producers fill a batch up to an uncompressed size.
+"""How many times `max.message.bytes` the wrappers of one message set may unpack to, together.
 
-That size is below `max.message.bytes`; a gzip of zeros reaches a factor of a thousand.
+Producers limit a batch's uncompressed size to less than `max.message.bytes`, so that a wrapper of
+theirs counts less than 1; a gzip of zeros reaches a thousand.
 """
 
 
@@ -74,6 +75,7 @@ def up_convert_batches(
 
 
 def _check_sizes(records: memoryview, bytes_max: int) -> None:
+    """Reject a message that is too large, or wrappers that unpack to too much; unpacks them all."""
     unpacked_bytes = 0
 
     def unpack(codec: int, payload: memoryview, magic: int) -> bytes:
@@ -90,7 +92,7 @@ def _check_sizes(records: memoryview, bytes_max: int) -> None:
             )
             raise Rejected(ErrorCode.MESSAGE_TOO_LARGE, text)
         if message.is_wrapper:
-            next(message.messages(), None)
+            message.messages()  # decompresses the wrapper, so that `unpack` counts its bytes
         if unpacked_bytes > UNPACKED_SHARE_MAX * bytes_max:
             text = (
                 f"wrappers unpack to more than {UNPACKED_SHARE_MAX} x {bytes_max} bytes "

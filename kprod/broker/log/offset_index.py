@@ -99,7 +99,7 @@ class OffsetIndex:
         if not rises(index._offsets) or not rises(index._positions):
             raise ValueError("entries of an index do not rise")
         if index._positions and index._positions[-1] >= size_bytes:
-            raise ValueError("an index has a position behind its segment's end")
+            raise ValueError("an index has a position beyond its segment's end")
         return index
 
     def append(self, relative_offset: int, position: int) -> None:

@@ -109,7 +109,7 @@ class ProducerStates:
         return None
 
     def check(self, batch: RecordBatch) -> tuple[int, str]:
-        """Check that a batch, which is no duplicate, may be appended.
+        """Check that a batch, which is not a duplicate, may be appended.
 
         Args:
             batch: A batch with a producer id.

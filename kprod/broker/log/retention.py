@@ -89,7 +89,7 @@ def _newest_ms(segment: Segment) -> int:
 def _warn_of_future(log: PartitionLog, segment: Segment, now_ms: int) -> None:
     _logger.warning(
         "the segment of %s that begins at offset %d has a timestamp %d ms in the future, so that "
-        "retention.ms keeps it and all behind it",
+        "retention.ms keeps it and all after it",
         log,
         segment.base_offset,
         _newest_ms(segment) - now_ms,

@@ -36,7 +36,10 @@ from kprod.guarded_log import guarded_logger
 from kprod.record.reader import read_batches
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-"""Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
+"""Largest distance of an offset from its segment's base offset.
+
+Both indexes hold such distances as signed 32-bit integers.
+"""
 
 Learn = Callable[[RecordBatch], EndedTransaction | None]
 _logger = guarded_logger("kprod.broker")
@@ -134,7 +137,7 @@ class Segment:
         position, size_bytes = self.size_bytes, len(encoded)
         self._file.append(encoded)
         self.size_bytes = position + size_bytes
-        self._note(position, size_bytes, last_offset, max_timestamp_ms)
+        self._index_batch(position, size_bytes, last_offset, max_timestamp_ms)
 
     def trust(self, store: Store, next_offset: int | None) -> bool:
         """Accept the file and its indexes unchecked; indexes are loaded on first use.
@@ -179,7 +182,7 @@ class Segment:
                 break
             # Compaction may leave a header alone, whose timestamp is that of a dropped record.
             largest_ms = batch.max_timestamp_ms if batch.record_count else NO_TIME.timestamp_ms
-            self._note(position, size_bytes, last_offset, largest_ms)
+            self._index_batch(position, size_bytes, last_offset, largest_ms)
             if batch.partition_leader_epoch > latest_epoch:
                 latest_epoch = batch.partition_leader_epoch
                 epochs.assign(latest_epoch, batch.base_offset)
@@ -193,9 +196,10 @@ class Segment:
             self._cut(position)
         return cut_bytes
 
-    def _note(
+    def _index_batch(
         self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> None:
+        """Account for a batch in the file: index it if due, and move the segment's end past it."""
         relative_offset = last_offset - self.base_offset
         if max_timestamp_ms > self._largest_ms:
             self._largest_ms, self._largest_offset = max_timestamp_ms, relative_offset
@@ -397,7 +401,7 @@ class Segment:
         self._largest_ms, self._largest_offset = NO_TIME
         self._unindexed_bytes = 0
         for it in self.headers():
-            self._note(it.position, it.size_bytes, it.last_offset, it.max_timestamp_ms)
+            self._index_batch(it.position, it.size_bytes, it.last_offset, it.max_timestamp_ms)
         self.next_offset = next_offset
 
     def _learn(self, header: BatchHeader) -> None:

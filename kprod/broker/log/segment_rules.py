@@ -144,7 +144,7 @@ class RollLimits(NamedTuple):
 
 
 UNKNOWN_LIMITS = RollLimits(-1, -1, -1)
-"""The rules are applied to every batch."""
+"""Limits that no batch is within, so that `must_roll` is asked about each."""
 
 _NEVER_MS = -2  # below the timestamp of a batch that has none
 

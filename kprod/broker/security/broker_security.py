@@ -80,7 +80,7 @@ class BrokerSecurity:
         for name in ("session_lifetime_ms", "failure_delay_ms"):
             if not 0 <= getattr(self, name) <= _INT32_MAX:
                 raise ConfigError(
-                    f"{name}={getattr(self, name)!r} is not within 0 and {_INT32_MAX}"
+                    f"{name}={getattr(self, name)!r} is not between 0 and {_INT32_MAX}"
                 )
         can_log_in = "OAUTHBEARER" in self.mechanisms or (self.users and self.mechanisms)
         if self.uses_sasl and not can_log_in:

@@ -91,7 +91,11 @@ class GssLogin(Login):
             raise self._failed(error) from None
 
     def _agree(self, offer: bytes) -> bytes:
-        if len(offer) != _LAYER_BYTES or not offer[0] & _NO_LAYER:
+        if len(offer) != _LAYER_BYTES:
+            raise AuthenticationFailed(
+                f"the broker offers security layers in {len(offer)} bytes instead of {_LAYER_BYTES}"
+            )
+        if not offer[0] & _NO_LAYER:
             raise AuthenticationFailed(
                 "the broker wants to protect messages by GSSAPI; kprod does so by TLS only"
                 " (security_protocol=SASL_SSL)"

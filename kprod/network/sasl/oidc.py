@@ -155,7 +155,7 @@ def _end(expires_in: object, clock: Clock) -> tuple[float | None, str | None]:
     if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdecimal():
         expires_in = float(expires_in[:20])
     if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
-        return None, "answered with an expires_in that is no number"
+        return None, "answered with an expires_in that is not a number"
     if not expires_in > 0 or (isinstance(expires_in, float) and not math.isfinite(expires_in)):
         return None, f"answered with expires_in={peer_text(str(expires_in))}"
     return clock.timestamp_ms() / 1_000 + min(expires_in, _EXPIRES_S_MAX), None

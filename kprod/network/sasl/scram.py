@@ -200,7 +200,7 @@ def _text(challenge: bytes) -> str:
     try:
         return challenge.decode()
     except UnicodeDecodeError:
-        raise _broken("its message is no UTF-8") from None
+        raise _broken("its message is not UTF-8") from None
 
 
 def _decoded(text: str) -> bytes:

@@ -69,7 +69,7 @@ def _read(found: object) -> tuple[Token, str | None]:
     )
     if len(value.reveal()) > TOKEN_LENGTH_MAX or not _TOKEN.fullmatch(value.reveal()):
         return nothing, (
-            f"a text of {len(value.reveal())} characters that is no bearer token (RFC 6750)"
+            f"a text of {len(value.reveal())} characters that is not a bearer token (RFC 6750)"
         )
     fault = _extensions_fault(found.extensions)
     if fault is None and found.expires_at is None:
@@ -96,7 +96,7 @@ def _extensions_fault(extensions: Mapping[Any, Any]) -> str | None:
         if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name) or name == "auth":
             return f"an extension with the name {peer_text(str(name))!r}; names are letters"
         if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
-            return f"an extension {name} whose value is no printable ASCII text"
+            return f"an extension {name} whose value is not printable ASCII text"
     return None
 
 

@@ -60,7 +60,7 @@ def interpreted_modules(names: Iterable[str] = COMPILED_MODULES) -> list[str]:
         names: Names of importable modules.
 
     Returns:
-        The names of those that are no extension modules, in order.
+        The names of those that are not extension modules, in order.
     """
     return [
         name

@@ -169,7 +169,7 @@ def check_producer_id(body: Mapping[str, Any]) -> None:
         body: An InitProducerId response.
 
     Raises:
-        RemoteProtocolError: The response is no error, and its id or epoch is negative.
+        RemoteProtocolError: The response is not an error, and its id or epoch is negative.
     """
     producer_id, epoch = body["producer_id"], body["producer_epoch"]
     if not body["error_code"] and (producer_id < 0 or epoch < 0):

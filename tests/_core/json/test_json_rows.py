@@ -194,6 +194,12 @@ def test_only_what_json_has_a_form_for() -> None:
         written(pa.record_batch({"odd": pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64()))}))
 
 
+def test_only_tables_have_rows() -> None:
+    """The error says what was given instead."""
+    with pytest.raises(TypeError, match="not of an array in Arrow's format 'l'"):
+        json_objects(pa.array([1]), zoneinfo.ZoneInfo)
+
+
 def test_too_deep() -> None:
     """Nesting is bounded, since each level is a call."""
     column = pa.array([1])

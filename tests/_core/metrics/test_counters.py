@@ -83,7 +83,7 @@ def test_sleep_and_work_are_told_apart() -> None:
     turned: list[int] = []
 
     class Turning(Counting):
-        def turn(self, now_ms: int) -> int:
+        def next_window(self, now_ms: int) -> int:
             turned.append(now_ms)
             return now_ms + 100
 
@@ -107,8 +107,8 @@ def test_the_silent_one_takes_the_same_calls() -> None:
         "callers",
         "make_node",
         "make_topic",
+        "next_window",
         "nodes",
         "producer",
         "topics",
-        "turn",
     }

@@ -305,7 +305,7 @@ def test_decompression_is_bounded(codec: int) -> None:
 def test_last_offset_of_all() -> None:
     """No position can be behind the largest offset."""
     data = batch(2**63 - 1, 1)
-    with pytest.raises(CorruptRecord, match="behind which"):
+    with pytest.raises(CorruptRecord, match="after which"):
         RecordBlock(data, STAMP, 0).take(1)
 
 

@@ -104,7 +104,8 @@ def test_a_topic_may_be_any_kind_of_str() -> None:
         ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms must be int or None, got float"),
         ({"timestamp_ms": 1 << 63}, ValueError, "timestamp_ms must fit 64 bits"),
         ({"headers": 0}, TypeError, "headers must be pairs of .*, got int"),
-        ({"headers": "ab"}, TypeError, "a header must be a pair"),
+        ({"headers": "ab"}, TypeError, "a header must be a pair .*, got str"),
+        ({"headers": [("h", b"v", 1)]}, TypeError, "a header must be a pair .*, got a tuple of 3"),
         ({"headers": [(b"h", b"v")]}, TypeError, "a header's key must be str, got bytes"),
         (
             {"headers": [("\udc80", b"v")]},

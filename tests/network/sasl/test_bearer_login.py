@@ -125,7 +125,7 @@ def test_one_fresh_token_is_tried_at_once() -> None:
         (lambda: None, "the token provider returned a value of type NoneType"),
         (lambda: ("abc", 5.0), "the token provider returned a token that expired "),
         (lambda: ("abc", 1.8e12), "an end in milliseconds"),
-        (lambda: "a\nb", "no bearer token"),
+        (lambda: "a\nb", "not a bearer token"),
     ],
 )
 def test_a_provider_that_gives_none(provider: Callable[[], object], text: str) -> None:

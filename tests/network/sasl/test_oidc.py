@@ -108,7 +108,7 @@ def test_a_token_is_given(tmp_path: Path) -> None:
         (answer(200, b"[" * 50_000), "no JSON object"),
         (answer(200, b"x" * (RESPONSE_BYTES_MAX + 1)), "more than 65536 bytes"),
         (answer(200, b'{"access_token": "canary", "expires_in": -5}'), "expires_in=-5"),
-        (answer(200, b'{"access_token": "canary", "expires_in": "soon"}'), "is no number"),
+        (answer(200, b'{"access_token": "canary", "expires_in": "soon"}'), "is not a number"),
         (drip, "failed: "),
     ],
 )

@@ -77,7 +77,7 @@ def first(nonce: str = f"{NONCE}xyz", salt: str = SALT, iterations: str = "4096"
         (first() + b",r=again", "not one of SCRAM"),
         (first() + b",s=again", "not one of SCRAM"),
         (b"", "not one of SCRAM"),
-        (b"\xff", "no UTF-8"),
+        (b"\xff", "not UTF-8"),
     ],
 )
 def test_a_first_message_that_cannot_be_trusted(message: bytes, text: str) -> None:
