@@ -104,7 +104,7 @@ def test_silence_may_be_the_end(cluster: EmbeddedCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--from", "yesterday"], "no place"),
+        (["--from", "yesterday"], "not a place"),
         (["-X", "group.id=g"], "without groups"),
         (["-X", "nothing"], "NAME=VALUE"),
         (["--count", "0"], "count"),

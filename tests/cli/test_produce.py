@@ -245,7 +245,7 @@ def test_a_malformed_line_does_not_end_the_run(producer: KeepingProducer) -> Non
     result = invoke("-J", stdin=b'{"value": "v"}\n{"vlaue": 1}\n{"value": "w"}\n')
     assert [sent.value for sent in producer.sent] == [b"v", b"w"]
     assert result.exit_code == 1
-    assert "1 × line 2 has a field 'vlaue'" in result.stderr
+    assert '1 × line 2 has a field "vlaue"' in result.stderr
     assert "2 records delivered, 1 failed" in result.stderr
 
 

@@ -156,7 +156,7 @@ class SparkProgram:
 def run_job(
     directory: Path,
     *arguments: str,
-    timeout_s: float = 500,
+    timeout_s: float = 800,
     more: Mapping[str, str] | None = None,
     python: str = sys.executable,
 ) -> dict[str, Any]:

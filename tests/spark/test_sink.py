@@ -38,7 +38,7 @@ class Run(NamedTuple):
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(400),  # a session takes its time on a busy machine
+    pytest.mark.timeout(900),  # a session takes its time on a busy machine
 ]
 
 
