@@ -27,6 +27,7 @@ def test_members_are_found() -> None:
     assert CHAIN.search("if not BATCH_OVERHEAD_BYTES <= size <= held.len:") is not None
 
 
+@pytest.mark.checkout
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_no_enum_in_a_chained_comparison(source: Path) -> None:
     """In `A <= size <= b` with A of a named enum, Cython casts `size` to it, and -1 is large."""

@@ -40,6 +40,7 @@ def test_a_wrong_setting_is_rejected(settings: dict[str, Any], text: str) -> Non
         EmbeddedCluster(1, **settings)
 
 
+@pytest.mark.checkout
 def test_the_typed_settings_are_those_of_the_table() -> None:
     """The generated module is up to date (`make docs` writes it)."""
     module = generate_embedded_settings.MODULE.read_text(encoding="utf-8")

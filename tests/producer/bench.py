@@ -4,6 +4,7 @@ The network is a list of requests that a test answers as it likes, with brokers 
 the rules of `tests.oracle.accumulator_model`.
 """
 
+import itertools
 import random
 import uuid
 from collections import deque
@@ -26,6 +27,7 @@ from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
 from kprod.timer.timer import Timer
 from tests.network.scripted import MemorySelector, ScriptedResolver
+from tests.oracle import record_v2
 from tests.oracle.accumulator_model import PartitionModel
 
 PRODUCE_VERSION = 11
@@ -267,6 +269,20 @@ class Bench:
     def timers(self) -> int:
         """How many deadlines are armed."""
         return len(self.producer._kprod.timer)
+
+
+def deliver(bench: Bench) -> list[list[record_v2.DecodedRecord]]:
+    """Let everything be taken; returns what each partition got, in order."""
+    logs: list[list[record_v2.DecodedRecord]] = [[] for _ in bench.partitions]
+    for _ in range(40):
+        bench.turn(10)
+        for carried in list(bench.client.in_flight):
+            for partition, batch in carried.batches.items():
+                decoded = record_v2.decode_batches(batch)
+                logs[partition] += itertools.chain(*(one.records for one in decoded))
+            bench.answer(carried)
+        bench.turn()
+    return logs
 
 
 def produce_body(answers: dict[int, tuple[int, int]]) -> dict[str, Any]:

@@ -23,23 +23,9 @@ from kprod.model import RecordMetadata
 from kprod.producer.receipt import SendReceipt
 from kprod.producer.send_support import stoppable
 from tests.oracle import record_v2
-from tests.producer.bench import TOPIC, Bench
+from tests.producer.bench import TOPIC, Bench, deliver
 
 Rows = list[record_v2.DecodedRecord]
-
-
-def deliver(bench: Bench) -> list[Rows]:
-    """Let everything be taken; returns what each partition got, in order."""
-    logs: list[Rows] = [[] for _ in bench.partitions]
-    for _ in range(40):
-        bench.turn(10)
-        for carried in list(bench.client.in_flight):
-            for partition, batch in carried.batches.items():
-                decoded = record_v2.decode_batches(batch)
-                logs[partition] += itertools.chain(*(one.records for one in decoded))
-            bench.answer(carried)
-        bench.turn()
-    return logs
 
 
 def contents(rows: Rows) -> list[tuple[bytes | None, bytes | None]]:

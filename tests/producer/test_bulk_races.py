@@ -10,8 +10,7 @@ import pytest
 
 from kprod.errors import UnknownPartition
 from kprod.producer.send_support import stoppable
-from tests.producer.bench import TOPIC, Bench
-from tests.producer.test_bulk_arrow import deliver
+from tests.producer.bench import TOPIC, Bench, deliver
 
 
 def _values(bench: Bench) -> list[bytes]:
