@@ -55,6 +55,8 @@ def base_offset_of(name: str, suffix: str = LOG_SUFFIX) -> int | None:
     Returns:
         The base offset; None if the file is of another kind.
     """
+    if not name.endswith(suffix):
+        return None  # most calls end here: a start asks about every file for several suffixes
     match = _SEGMENT_FILE.fullmatch(name)
     return int(match[1]) if match and match[2] == suffix else None
 

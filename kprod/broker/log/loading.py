@@ -114,7 +114,7 @@ def load_log(store: Store, options: LoadOptions) -> Loaded:
         options.start_offset,
     )
     deleted = tuple(_delete(store, store.names(), loading.bases))
-    for name in (*_snapshots(store), EPOCH_FILE):
+    for name in (*_snapshots(store.names()), EPOCH_FILE):
         store.remove(name)
     store.sync()
     log = PartitionLog(
@@ -136,9 +136,7 @@ class _Loading:
         self._snapshot_offset = 0
         self._names = frozenset(_finish_swaps(store))
         self.bases = sorted(
-            base
-            for name in self._names
-            if name.endswith(LOG_SUFFIX) and (base := base_offset_of(name)) is not None
+            base for name in self._names if (base := base_offset_of(name)) is not None
         )
         self._epochs = _read_epochs(store)
 
@@ -216,7 +214,7 @@ class _Loading:
 
     def _restore_producers(self, limit_offset: int) -> None:
         """Restore from the newest valid snapshot that is older than everything that is checked."""
-        for name in sorted(_snapshots_in(self._names), reverse=True):
+        for name in sorted(_snapshots(self._names), reverse=True):
             offset = base_offset_of(name, SNAPSHOT_SUFFIX) or 0
             if offset > limit_offset:
                 continue
@@ -241,7 +239,11 @@ class _Loading:
             segment.save_indexes(store)
             segment.sync_indexes(store)
         bases = set(self.bases[: len(self._segments)])
-        snapshots = {name: base_offset_of(name, SNAPSHOT_SUFFIX) or 0 for name in _snapshots(store)}
+        snapshots = {
+            name: base
+            for name in store.names()
+            if (base := base_offset_of(name, SNAPSHOT_SUFFIX)) is not None
+        }
         newest = max((it for it in snapshots.values() if it <= log.log_end_offset), default=None)
         for name, offset in snapshots.items():
             if offset > log.log_end_offset or (offset not in bases and offset != newest):
@@ -318,16 +320,8 @@ def _epochs_of(segments: Sequence[Segment]) -> LeaderEpochs:
     return epochs
 
 
-def _snapshots(store: Store) -> list[str]:
-    return _snapshots_in(store.names())
-
-
-def _snapshots_in(names: Iterable[str]) -> list[str]:
-    return [
-        it
-        for it in names
-        if it.endswith(SNAPSHOT_SUFFIX) and base_offset_of(it, SNAPSHOT_SUFFIX) is not None
-    ]
+def _snapshots(names: Iterable[str]) -> list[str]:
+    return [it for it in names if base_offset_of(it, SNAPSHOT_SUFFIX) is not None]
 
 
 def _at(values: Sequence[int], index: int) -> int | None:
@@ -336,9 +330,9 @@ def _at(values: Sequence[int], index: int) -> int | None:
 
 def _remove_orphans(store: Store, names: frozenset[str], bases: Sequence[int]) -> None:
     known = set(bases)
-    for name in sorted(it for it in names if it.endswith(tuple(INDEX_SUFFIXES))):
-        base = base_offset_of(name, "." + name.rpartition(".")[2])
-        if base is not None and base not in known:
+    for name in sorted(names):
+        found = [base_offset_of(name, suffix) for suffix in INDEX_SUFFIXES]
+        if any(base is not None and base not in known for base in found):
             store.remove(name)
 
 
