@@ -94,10 +94,16 @@ class ClusterState:
         "waiting_produces",
     )
 
-    def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
+    def __init__(
+        self,
+        config: EmbeddedConfig,
+        clock: Clock,
+        node_ids: list[int],
+        security: BrokerSecurity | None = None,
+    ) -> None:
         """Create a cluster without topics, with all brokers running."""
         self.config: EmbeddedConfig = config
-        self.security: BrokerSecurity = BrokerSecurity()
+        self.security: BrokerSecurity = security or BrokerSecurity()
         self.identities: Identities = Identities(self.security, clock)
         self.clock: Clock = clock
         self.timer: Timer = Timer(clock.now_ms())
@@ -152,9 +158,13 @@ class ClusterState:
     def announce(self, partition: TopicPartition) -> None:
         """Check all requests that wait for a partition again."""
         key: Hashable = partition
-        self.waiting_produces.check_and_complete(key)
-        self.waiting_fetches.check_and_complete(key)
-        self.waiting_deletes.check_and_complete(key)
+        # Every append comes here, and most have nothing that waits.
+        if self.waiting_produces.delayed_count:
+            self.waiting_produces.check_and_complete(key)
+        if self.waiting_fetches.delayed_count:
+            self.waiting_fetches.check_and_complete(key)
+        if self.waiting_deletes.delayed_count:
+            self.waiting_deletes.check_and_complete(key)
         if partition.topic == OFFSETS_TOPIC:
             changed = self.topics.partition(*partition)
             if changed is not None:

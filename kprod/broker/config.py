@@ -248,4 +248,6 @@ class EmbeddedConfig:
                 nearest = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {nearest[0]}?" if nearest else ""
                 raise ConfigError(f"unknown setting {name!r} of an embedded cluster{hint}")
-        return dataclasses.replace(config or cls(), **settings)
+        if config is None:
+            return cls(**settings)
+        return dataclasses.replace(config, **settings) if settings else config

@@ -18,7 +18,6 @@ from kprod.broker.notices import Notices
 from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.broker.request_frames import SCRATCH_BYTES
-from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.security.security_faults import SecurityFaults
 from kprod.broker.server import EmbeddedBroker
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from kprod.broker.client_connection import Connection
+    from kprod.broker.sasl.identities import Identities
 
 _logger = guarded_logger(__name__)
 _FAILURES_MAX = 10
@@ -96,8 +96,7 @@ class Engine:
         self.tls_context: SSLContext | None = None
         self._config = config
         self._network: Network | None = None
-        self.state: ClusterState = ClusterState(config, clock, node_ids)
-        self.state.security = self.security
+        self.state: ClusterState = ClusterState(config, clock, node_ids, self.security)
         if storage is not None:
             logs = DurableLogs(
                 storage,
@@ -110,8 +109,7 @@ class Engine:
             logs.on_offline = self._take_offline
             self.state.logs = logs
             storage.syncer.start(self.wake)
-        self.identities: Identities = Identities(self.security, clock)
-        self.state.identities = self.identities
+        self.identities: Identities = self.state.identities
         self.faults: FaultBook = FaultBook()
         self.security_faults: SecurityFaults = SecurityFaults()
         # Functions that brokers call, besides `report`.

@@ -22,8 +22,10 @@ cdef class WatchShard:
 
 
 cdef class WatchLists:
-    cdef list _shards
+    cdef dict _shards
     cdef Py_ssize_t _shard_count
     cdef public Py_ssize_t added_count
 
+    cdef object _position_of(self, object key)
     cdef WatchShard _shard_of(self, object key)
+    cdef WatchShard _new_shard_of(self, object key)
