@@ -34,7 +34,7 @@ def heal(world: "World") -> None:
         for partition in range(count if "lag" in world.book else 0):
             for node in cluster.describe(topic, partition).replicas:
                 cluster.set_follower_lag(topic, partition, node, 0)
-    for client in world.everyone:
+    for client in world.everyone.values():
         client.resolver.is_failing = False
         client.shortage.calls_left = 0
         if client.selector.sleeper is not None:
@@ -104,7 +104,7 @@ class Ending:
     def rest(self) -> None:
         """Let deadlines pass and late requests arrive, then close all that is open."""
         world = self._world
-        configs = [client.producer._kprod.config for client in world.everyone]
+        configs = [client.producer._kprod.config for client in world.everyone.values()]
         rest_ms = max(
             config.delivery_timeout_ms + SETTLE_TIMEOUTS * config.request_timeout_ms
             for config in configs
@@ -131,7 +131,7 @@ class Ending:
     def _look_at_what_is_left(self) -> None:
         """I6, I7, I9: a closed producer keeps nothing."""
         world = self._world
-        for client in world.everyone:
+        for client in world.everyone.values():
             lent_bytes = client.producer._kprod.pool.lent_bytes
             if lent_bytes and not client.shortage.failed:  # else it ended in the middle of a step
                 world.find("I6", f"sim-{client.number} keeps {lent_bytes} bytes after close")

@@ -35,7 +35,7 @@ class Rest:
         heal(world)
         world.count("rest")
         begin_ns = max(self._began_ns, world.throttled_until_ns)
-        for client in world.everyone:
+        for client in world.everyone.values():
             if not client.is_over:
                 end_ns = begin_ns + self._limit_ms(client) * MS
                 world.scheduler.at(end_ns, partial(self._look, client))

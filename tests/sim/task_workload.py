@@ -6,6 +6,7 @@ A task may be cancelled: a send that was cancelled has accepted nothing.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,6 +147,7 @@ async def _bulk(
     records: list[Sent],
     call: Coroutine[Any, Any, Any],
 ) -> None:
+    began_ns = world.scheduler.now_ns
     client.in_calls += len(records)
     # The thread of a call that is cancelled may have accepted some, of which nobody hears.
     client.unheard |= {record.name for record in records}
@@ -161,7 +163,7 @@ async def _bulk(
     client.receipts.append(receipt)
     for index, record in enumerate(records[: receipt.record_count]):
         record.caller = -records[0].order  # the call's own thread sent them
-        world.ledger.accept(record, lambda at=index: workload.bulk_outcome(receipt, at))  # type: ignore[misc]
+        world.ledger.accept(record, partial(workload.bulk_outcome, receipt, index), began_ns)
 
 
 async def flush_soon(  # noqa: RUF029 - one of several

@@ -6,6 +6,7 @@ bad idea: they raise, send, flush.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -111,6 +112,7 @@ def _bulk(
     world: "World", client: "Client", records: list[Sent], call: Callable[[], SendReceipt]
 ) -> None:
     """Make a bulk call; what it accepted is in its receipt, also when it raises."""
+    began_ns = world.scheduler.now_ns
     client.in_calls += len(records)
     try:
         receipt = call()
@@ -123,7 +125,7 @@ def _bulk(
     client.receipts.append(receipt)
     # Rejected records are among the receipt's failures, as are those that failed since.
     for index, record in enumerate(records[: receipt.record_count]):
-        world.ledger.accept(record, lambda at=index: bulk_outcome(receipt, at))  # type: ignore[misc]
+        world.ledger.accept(record, partial(bulk_outcome, receipt, index), began_ns)
 
 
 def bulk_outcome(receipt: SendReceipt, index: int) -> Outcome | None:

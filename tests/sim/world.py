@@ -7,6 +7,7 @@ the oracle looks at the logs.
 
 import collections
 import io
+import itertools
 import logging
 import zlib
 from collections.abc import Callable, Generator
@@ -97,7 +98,8 @@ class World:
         self._step_ns = -1  # the present instant, if the brokers are stepped in it
         self._due_ns = -1  # when they are stepped for their timers
         self.ledger = Ledger(self)
-        self.everyone: list[Client] = []
+        self.everyone: dict[int, Client] = {}
+        self._numbers = itertools.count()
         self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
         self.threads: SimThreads | None = None
         self.book: dict[str, int] = {}
@@ -276,18 +278,18 @@ class World:
 
     def _judge(self) -> None:
         self.ledger.finish(self.everyone.__getitem__)
-        for client in self.everyone:
+        for client in self.everyone.values():
             self.counts["pipelined"] += client.tap.pipelined
             self.counts["response that does not fit"] += client.tap.wrong_responses
-        promises = {client.number: client.promises for client in self.everyone}
-        unheard = {name for client in self.everyone for name in client.unheard}
+        promises = {client.number: client.promises for client in self.everyone.values()}
+        unheard = {name for client in self.everyone.values() for name in client.unheard}
         self.findings += check_causes(self.ledger.sent, self.book)
         if self.is_undisturbed and (given_up := self.counts["connection was given up"]):
             self.find("Q2", f"{given_up} connections were given up without a cause")
         logs = self.topics.logs()
         self.findings += check(self.ledger.sent, logs, promises, TICK_NS, unheard)
         self.findings += check_callbacks(self.ledger.told, promises)
-        for client in self.everyone:
+        for client in self.everyone.values():
             self.findings += check_truth(
                 client.records,
                 client.tap,
@@ -311,8 +313,9 @@ class World:
             self.scheduler.at(self._due_ns, self._step)
 
     def _new_client(self, settings: dict[str, object]) -> Client:
-        client = Client(self, len(self.everyone), settings)
-        self.everyone.append(client)
+        # Threads change over while a producer is made: two may be made at once.
+        client = Client(self, next(self._numbers), settings)
+        self.everyone[client.number] = client
         return client
 
 
