@@ -70,6 +70,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         data_dir: str | os.PathLike[str] | None = None,
         data_dirs: Sequence[str | os.PathLike[str]] = (),
         disk: Disk | None = None,
+        adopt: bool = False,
         **settings: "Unpack[EmbeddedSettings]",
     ) -> None:
         """Describe a cluster; ports are bound and directories opened by `open` or `start`.
@@ -87,13 +88,17 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             data_dirs: Several directories, instead of one: a new partition is created in the
                 directory with the fewest partitions.
             disk: File system of the directories; the operating system's by default.
+            adopt: Take the directories over from an Apache Kafka, which must not use them any more.
+                Its topics and the offsets of its groups are served, with all partitions on the
+                first broker. Topics get the cluster's default settings, and `retention.ms=-1`.
+                Without effect for directories that were adopted before.
             settings: Settings of `EmbeddedConfig` by name, such as `default_partitions=3`; they
                 override those in `config`.
 
         Raises:
             ConfigError: A setting is unknown or out of bounds; the number of brokers or an id is
-                out of bounds; an id or a directory is passed twice; there are not enough ports; or
-                both `data_dir` and `data_dirs` are passed.
+                out of bounds; an id or a directory is passed twice; there are not enough ports;
+                both `data_dir` and `data_dirs` are passed, or `adopt` without one of them.
             TypeError: An argument has the wrong type; the text shows the call that was meant.
         """
         check_types(brokers, topics, config)
@@ -113,6 +118,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
                 data_dirs,
                 disk,
                 is_repeatable=not has_own_time,
+                adopts=adopt,
             ),
         )
         self._kprod = ClusterRunner(engine, topics=dict(topics or {}), clock=clock, network=network)
@@ -134,7 +140,8 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         Raises:
             ClosedError: The cluster was closed.
             OSError: A port cannot be bound, or a file cannot be read or written.
-            DirectoryRejected: A directory is in use, or belongs to another cluster.
+            DirectoryRejected: A directory is in use, belongs to another cluster, or cannot be
+                adopted.
             ConfigError: A topic in a directory has another number of partitions.
         """
         self._kprod.engine.state.logs.on_load = on_load

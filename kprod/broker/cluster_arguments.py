@@ -93,6 +93,7 @@ def storage_of(
     disk: Disk | None,
     *,
     is_repeatable: bool,
+    adopts: bool = False,
 ) -> Storage | None:
     """Choose where the logs are stored.
 
@@ -101,12 +102,14 @@ def storage_of(
         several: The argument `data_dirs`.
         disk: Holds the directories; the operating system's by default.
         is_repeatable: Whether all must happen in the caller's thread.
+        adopts: The argument `adopt`.
 
     Returns:
         The disk and the directories; None to keep the logs in memory.
 
     Raises:
-        ConfigError: Both arguments are given, or one directory is given twice.
+        ConfigError: Both arguments are given, one directory is given twice, or `adopt` is given
+            without a directory.
         TypeError: `several` is a single path, not a sequence of paths.
     """
     if isinstance(several, str | os.PathLike):
@@ -117,8 +120,9 @@ def storage_of(
     if len(set(paths)) != len(paths):
         raise ConfigError(f"data_dirs={list(paths)} has a directory twice")
     if not paths:
+        if adopts:
+            raise ConfigError("adopt=True needs data_dir or data_dirs, the directories to adopt")
         return None
     happens_at_once = disk is not None or is_repeatable
-    return Storage(
-        disk or SystemDisk(), paths, InlineSyncer() if happens_at_once else ThreadSyncer()
-    )
+    syncer = InlineSyncer() if happens_at_once else ThreadSyncer()
+    return Storage(disk or SystemDisk(), paths, syncer, adopts)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from kprod._core.timer.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.fetch_sessions import FetchSessions
-from kprod.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kprod.broker.group.coordinator import GroupCoordinator
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.broker.log.cleaning.cleaner import CleanerSettings, LogCleaner
 from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
 from kprod.broker.log.segment_rules import SegmentRules

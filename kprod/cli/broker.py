@@ -66,6 +66,7 @@ class BrokerOptions(TypedDict):
     broker_count: int
     topics: Mapping[str, int]
     directories: Sequence[str]
+    adopt: bool
     given: Sequence[str]
 
 
@@ -107,6 +108,11 @@ class BrokerOptions(TypedDict):
     help="Where everything is kept; may be repeated. Without it, all is in memory.",
 )
 @click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over directories of an Apache Kafka, which must not use them any more.",
+)
+@click.option(
     "--set",
     "given",
     multiple=True,
@@ -121,8 +127,11 @@ def broker(**options: Unpack[BrokerOptions]) -> None:
     \f
 
     Raises:
-        UsageError: An address is open to the network and --unsafe is not given, or malformed.
+        UsageError: An address is open to the network and --unsafe is not given, or malformed; or
+            --adopt is given without --data.
     """  # noqa: D301 - click ends the help at \f
+    if options["adopt"] and not options["directories"]:
+        raise click.UsageError("--adopt needs --data DIR, the directories to adopt")
     advertised_host, advertised_port = _advertised(options["advertise"])
     try:
         config = EmbeddedConfig(
@@ -141,6 +150,7 @@ def broker(**options: Unpack[BrokerOptions]) -> None:
         broker_count=options["broker_count"],
         topics=options["topics"],
         directories=options["directories"],
+        adopts=options["adopt"],
     )
 
 
@@ -150,6 +160,7 @@ def run_broker(
     broker_count: int,
     topics: Mapping[str, int],
     directories: Sequence[str] = (),
+    adopts: bool = False,
 ) -> None:
     """Run a cluster until Ctrl-C.
 
@@ -158,12 +169,15 @@ def run_broker(
         broker_count: Number of brokers, 1 to 100.
         topics: Number of partitions by topic; created unless a directory has the topics.
         directories: Data directories; none for a cluster in memory.
+        adopts: Whether they may be an Apache Kafka's, and are then taken over.
 
     Raises:
         ConfigError: A number is out of bounds.
         OSError: A port is in use.
     """
-    cluster = EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories)
+    cluster = EmbeddedCluster(
+        broker_count, topics, config=config, data_dirs=directories, adopt=adopts
+    )
     with _loading() as on_load:
         cluster.open(on_load)
     with contextlib.suppress(KeyboardInterrupt), cluster:

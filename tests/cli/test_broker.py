@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kprod import Producer
+from kprod.broker import EmbeddedCluster
 from tests.cli import running
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the test is whether it may be bound
@@ -90,6 +92,7 @@ def test_a_port_that_is_taken_is_one_line(process: subprocess.Popen[str]) -> Non
         (["--set", "port=9092"], "port has an option of its own: --port"),
         (["--advertise", "bro ker"], "--advertise"),
         (["--advertise", "broker:0"], "--advertise"),
+        (["--adopt"], "--adopt needs --data DIR, the directories to adopt"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], text: str) -> None:
@@ -129,3 +132,43 @@ def test_a_broker_that_is_open_says_so(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
     assert "at 0.0.0.0, open to the network, for tests" in errors
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory of another cluster, with one record of `orders`."""
+    path = tmp_path / "kafka"
+    with (
+        EmbeddedCluster(1, {"orders": 1}, data_dir=path) as cluster,
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        producer.send("orders", b"first").result(30)
+    (path / "kprod-metadata.json").unlink()
+    (path / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=1\n")
+    return path
+
+
+def test_a_directory_of_kafkas_is_adopted_on_request(directory: Path) -> None:
+    """What became of the topics' settings is told; without the request it is one line."""
+    without = running.run("broker", "--data", str(directory))
+    assert without.exit_code == 1
+    assert without.stderr.count("\n") == 1
+    assert "is of cluster 'other'" in without.stderr
+
+    command = [sys.executable, "-m", "kprod.cli", "broker", "--data", str(directory), "--adopt"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with Producer(bootstrap_servers=address) as producer:
+            assert producer.send("orders", b"second").result(30).offset == 1
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    adopted, loaded = errors.splitlines()
+    assert adopted == (
+        "adopted 1 topic with 1 partition of cluster other; their settings are not known: they "
+        "have this cluster's defaults, and retention.ms=-1"
+    )
+    assert "1 partition with 1 segment" in loaded

@@ -24,14 +24,13 @@ from kprod.broker.group.sessions import renew
 from kprod.broker.group.shard import CoordinatorShard, Waiting
 from kprod.broker.group.state import GroupState
 from kprod.broker.group.view import GroupView
+from kprod.broker.internal_topics import OFFSETS_SETTINGS, OFFSETS_TOPIC
 from kprod.broker.rejection import Rejected
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.topic import Topic
 from kprod.protocol.error_table import ErrorCode
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _REPLICATION_FACTOR_MAX = 3
-_SEGMENT_BYTES = 100 << 20
 CLIENT_NAME_BYTES_MAX = 0x7FFF - len(f"-{uuid.UUID(int=0)}")
 """Limit of the name in front of a member id, since the whole id is a string of the protocol."""
 _MEMBER_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-6d656d626572")
@@ -77,11 +76,7 @@ class GroupCoordinator:
             OFFSETS_TOPIC,
             partition_count=self._context.config.offsets_topic_num_partitions,
             replication_factor=min(_REPLICATION_FACTOR_MAX, len(self._context.topics.node_ids)),
-            overrides={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(_SEGMENT_BYTES),
-            },
+            overrides=dict(OFFSETS_SETTINGS),
         )
         self.start()
         return topic

@@ -26,8 +26,8 @@ import uuid
 from typing import Any
 
 from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
-from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.broker.rejection import Rejected
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.request import Body, Request

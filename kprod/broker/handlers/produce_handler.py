@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 from kprod._core.layout import BatchAttributes, BatchLayout, Magic
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
-from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.broker.log.legacy import up_convert_batches
 from kprod.broker.log.validation import validate_batch
 from kprod.broker.rejection import Rejected, RejectedByLog

@@ -19,6 +19,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kprod.broker.internal_topics import UNUSED_TOPICS
+from kprod.broker.log.adoption import Adoption, adopt, check_adoptable
 from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.file_names import partition_directory_name
@@ -54,11 +56,13 @@ class Storage(NamedTuple):
         disk: The disk that holds the directories.
         directories: Absolute paths, at least one.
         syncer: Syncs closed segments; the default does so at once.
+        adopts: Whether directories of another cluster, of Apache Kafka, are taken over.
     """
 
     disk: Disk
     directories: tuple[str, ...]
     syncer: Syncer = _AT_ONCE
+    adopts: bool = False
 
 
 def _nothing(partitions: Sequence[TopicPartition]) -> None:
@@ -69,6 +73,7 @@ class DurableLogs:
     """The logs of a cluster that stores them on disk.
 
     Attributes:
+        adoption: Summary of an adoption by `open`; None if there was none.
         is_durable: True.
         on_load: If given, called after each partition that `open` loads.
         on_offline: Called with the partitions of a directory that has failed, within the call that
@@ -76,6 +81,7 @@ class DurableLogs:
     """
 
     __slots__ = (
+        "_adopts",
         "_checkpoints",
         "_clock",
         "_cluster_id",
@@ -88,6 +94,7 @@ class DurableLogs:
         "_node_id",
         "_summary",
         "_syncer",
+        "adoption",
         "is_durable",
         "on_load",
         "on_offline",
@@ -118,6 +125,8 @@ class DurableLogs:
         self.is_durable: bool = True
         self.on_load: OnLoad | None = None
         self._disk = storage.disk
+        self._adopts = storage.adopts
+        self.adoption: Adoption | None = None
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._clock = clock
@@ -252,8 +261,12 @@ class DurableLogs:
         self.on_offline(list(directory.logs))
 
     def _open(self, rules_of: RulesOf) -> ClusterFacts | None:
+        if self._adopts:
+            check_adoptable(self._directories)
         for directory in self._directories:
             directory.lock()
+        if self._adopts:
+            self._adopt()
         for directory in self._directories:
             directory.identify(self._cluster_id, self._node_id, self._clock.timestamp_ms())
         found = self._found()
@@ -269,6 +282,13 @@ class DurableLogs:
         if facts is not None:
             self._load(facts, found, rules_of)
         return facts
+
+    def _adopt(self) -> None:
+        self.adoption = adopt(
+            self._directories, self._found(), cluster_id=self._cluster_id, node_id=self._node_id
+        )
+        if self.adoption is not None:
+            _logger.warning("%s", self.adoption)
 
     def _report(self, directory: LogDirectory, partition: TopicPartition, loaded: Loaded) -> None:
         if loaded.cut_offset >= 0:
@@ -335,6 +355,8 @@ class DurableLogs:
                     self.on_load(self._summary, len(owners))
             elif owner is not None and directory.is_empty(partition):
                 continue  # left by a broker that stopped before it wrote the topic's id
+            elif owner is None and partition.topic in UNUSED_TOPICS:
+                continue
             else:
                 new_name = directory.put_aside(partition)
                 _logger.warning(

@@ -7,6 +7,8 @@ Source: Kafka LogManager (4.3), for a single log directory.
 import uuid
 from collections.abc import Callable, Mapping
 
+from kprod._core.layout import BatchLayout
+from kprod.broker.internal_topics import UNUSED_TOPICS
 from kprod.broker.log.checkpoint import (
     CHECKPOINTS,
     CLEANED_OFFSETS,
@@ -24,6 +26,7 @@ from kprod.broker.log.file_deletion import delete_later
 from kprod.broker.log.file_names import (
     DELETED_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
+    base_offset_of,
     partition_directory_name,
     partition_of,
     retired_directory_name,
@@ -51,6 +54,7 @@ from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
 from kprod.model import TopicPartition
 
+_FIRST_BYTES = BatchLayout.MAGIC_OFFSET + 1
 _OURS = frozenset({*CHECKPOINTS, IDENTITY_FILE, METADATA_FILE})
 _SPACE = uuid.UUID("6b70726f-6400-4000-8000-726574697265")
 _logger = guarded_logger("kprod.broker")
@@ -161,6 +165,37 @@ class LogDirectory:  # noqa: PLR0904 - each checkpoint has its own
                 f"{self.path} is of cluster {known.cluster_id!r}, this one is {cluster_id!r}"
             )
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the directory exists and has an identity."""
+        return self._disk.exists(f"{self.path}/{IDENTITY_FILE}")
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether the cluster's metadata is stored in the directory."""
+        return self._disk.exists(f"{self.path}/{METADATA_FILE}")
+
+    @property
+    def cluster_id(self) -> str | None:
+        """Id of the cluster that the directory belongs to; None for a new directory.
+
+        Raises:
+            DirectoryRejected: The identity has another version or cannot be parsed.
+        """
+        known = read_identity(self._disk, self.path)
+        return None if known is None else known.cluster_id
+
+    def take_over(self, cluster_id: str, node_id: int) -> None:
+        """Assign a directory of another cluster to this one.
+
+        Args:
+            cluster_id: This cluster's id.
+            node_id: Id of the cluster's first broker.
+        """
+        known = read_identity(self._disk, self.path)
+        directory_id = known.directory_id if known is not None else ""
+        write_identity(self._disk, self.path, DirectoryIdentity(cluster_id, node_id, directory_id))
+
     def partitions(self) -> list[TopicPartition]:
         """List the partitions that have a directory here."""
         names = [it.name for it in self._disk.entries(self.path) if it.is_directory]
@@ -182,6 +217,18 @@ class LogDirectory:  # noqa: PLR0904 - each checkpoint has its own
     def topic_id_of(self, partition: TopicPartition) -> uuid.UUID | None:
         """Read the topic id of a partition's directory; None if it has none."""
         return read_topic_id(self._disk, self._path_of(partition))
+
+    def magics_of(self, partition: TopicPartition) -> set[int]:
+        """Read the format of the first batch of each of a partition's segments.
+
+        Returns:
+            The magic bytes; none for segments without batches.
+        """
+        path = self._path_of(partition)
+        names = [it.name for it in self._disk.entries(path) if base_offset_of(it.name) is not None]
+        starts = [self._disk.read(f"{path}/{it}", 0, _FIRST_BYTES) for it in names]
+        # A crash can leave zeros, which have no length and are cut off by the recovery.
+        return {it[-1] for it in starts if len(it) == _FIRST_BYTES and any(it)}
 
     def is_empty(self, partition: TopicPartition) -> bool:
         """Whether a partition's directory is empty."""
@@ -221,9 +268,12 @@ class LogDirectory:  # noqa: PLR0904 - each checkpoint has its own
         """
         path = self._path_of(partition)
         if self._disk.exists(path) and self._disk.entries(path):
-            # The existing directory belongs to a deleted topic of that name and could not be
-            # renamed before.
-            self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms=0)
+            if partition.topic in UNUSED_TOPICS:
+                self.put_aside(partition)
+            else:
+                # The existing directory belongs to a deleted topic of that name and could not be
+                # renamed before.
+                self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms=0)
         self._disk.make_directory(path)
         write_topic_id(self._disk, path, topic_id)
         self._disk.sync_directory(self.path)
