@@ -128,6 +128,7 @@ MEMBERS: dict[type, set[str]] = {
         *(
             "kill",
             "loaded",
+            "metrics",
             "move_leader",
             "open",
             "records",

@@ -6,6 +6,7 @@ Run by `make docs`; a test compares the page with what this module returns.
 import logging
 from pathlib import Path
 
+from kprod.broker.broker_metrics import LOG, ROWS
 from kprod.metrics.export import FAMILIES, Family
 from kprod.metrics.metric_windows import WINDOW_MS
 from kprod.metrics.state_log import Event
@@ -115,6 +116,25 @@ _GROUPS = {
     Group.NODE: "Of a broker: `producer-node-metrics.node-<id>`",
 }
 
+_BROKER = """
+## Of an embedded cluster
+
+`EmbeddedCluster.metrics()` returns what its brokers have counted, by the names of Kafka's MBeans
+in `kafka.log`. Values are read when they are asked for; nothing is counted for an append.
+
+```python
+from kprod.broker import EmbeddedCluster
+
+with EmbeddedCluster(1, {"orders": 1}) as cluster:
+    metrics = cluster.metrics()
+    assert metrics["LogManager"]["OfflineLogDirectoryCount"] == 0
+    assert metrics["Log.orders-0"]["LogEndOffset"] == 0
+```
+
+| group | name | unit | meaning |
+|---|---|---|---|
+"""
+
 
 def page() -> str:
     """Return the whole page."""
@@ -127,6 +147,12 @@ def page() -> str:
     for group, heading in _GROUPS.items():
         parts.append(f"\n## {heading}\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n")
         parts += [_line(family) for family in FAMILIES if family.group is group]
+    parts.append(_BROKER)
+    parts += [
+        f"| `{f'{LOG}.<topic>-<partition>' if row.group == LOG else row.group}` | `{row.name}` |"
+        f" {row.unit} | {row.meaning} |\n"
+        for row in ROWS
+    ]
     return "".join(parts)
 
 

@@ -110,7 +110,7 @@ class ClusterState:
         self.timer: Timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
-        self.logs: PartitionLogs = MemoryLogs()
+        self.logs: PartitionLogs = MemoryLogs(clock)
         self.topics: TopicRegistry = TopicRegistry(
             config,
             node_ids,

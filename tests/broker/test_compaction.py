@@ -259,7 +259,7 @@ def test_an_idle_cluster_has_nothing_due() -> None:
         changelog.world.advance(1)
 
     assert not changelog.partition.log.segments[-1].size_bytes
-    assert changelog.cluster._kprod.engine.state.cleaner.metrics()["max-dirty-percent"] == 0
+    assert changelog.cluster.metrics()["LogCleanerManager"]["max-dirty-percent"] == 0
     changelog.cluster.close()
 
 
@@ -499,8 +499,9 @@ def test_a_log_that_cannot_be_read_is_left_alone_and_others_are_compacted(tmp_pa
 
     cleaner = world.cluster._kprod.engine.state.cleaner
     assert {it.topic for it in cleaner.uncleanable} == {"bad"}
-    assert cleaner.metrics()["uncleanable-partitions-count"] == 1
-    assert cleaner.metrics()["uncleanable-bytes"] > 2_000
+    metrics = world.cluster.metrics()
+    assert metrics["LogCleanerManager"]["uncleanable-partitions-count"] == 1
+    assert metrics["LogCleanerManager"]["uncleanable-bytes"] == metrics["Log.bad-0"]["Size"] > 2_000
     assert len(world.cluster.records("good")[0]) < 40
     assert world.client().fetched(59, topic="bad")["error_code"] == 0
     assert not [it for it in tmp_path.rglob("*") if it.suffix in {".cleaned", ".swap"}]

@@ -149,7 +149,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_directory_of_kafkas_is_adopted_on_request(directory: Path) -> None:
-    """What became of the topics' settings is told; without the request it is one line."""
+    """The topics' settings are told on the screen; a rejection is one line."""
     without = running.run("broker", "--data", str(directory))
     assert without.exit_code == 1
     assert without.stderr.count("\n") == 1

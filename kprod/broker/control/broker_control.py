@@ -1,8 +1,9 @@
-"""Controls single brokers: stop, start, disconnect, throttle.
+"""Controls single brokers: stop, start, disconnect, throttle; and reads the cluster's metrics.
 
 Thread-safety: as `EmbeddedCluster`.
 """
 
+from kprod.broker.broker_metrics import Metrics, read_metrics
 from kprod.broker.cluster_runner import ClusterRunner
 
 
@@ -34,6 +35,18 @@ class BrokerControl:
     def disconnect_clients(self, broker: int) -> None:
         """Close all connections of a broker, which continues to run."""
         self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
+
+    def metrics(self) -> Metrics:
+        """Return what the cluster has counted, by Kafka's names.
+
+        Returns:
+            Values by name, by group: `metrics()["Log.orders-0"]["Size"]`. `docs/metrics.md` lists
+            them all. The time that it takes grows with the number of segments.
+
+        Raises:
+            ClosedError: The cluster is closed.
+        """
+        return self._kprod.call(lambda: read_metrics(self._kprod.engine.state))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
         """Throttle an API: clients are told to wait, and nothing is read from them; 0 ends it."""

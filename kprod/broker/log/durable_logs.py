@@ -24,6 +24,7 @@ from kprod.broker.log.adoption import Adoption, adopt, check_adoptable
 from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.file_names import partition_directory_name
+from kprod.broker.log.flush_stats import FlushStats
 from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
@@ -74,6 +75,7 @@ class DurableLogs:
 
     Attributes:
         adoption: Summary of an adoption by `open`; None if there was none.
+        flushes: Counts the flushes of all logs.
         is_durable: True.
         on_load: If given, called after each partition that `open` loads.
         on_offline: Called with the partitions of a directory that has failed, within the call that
@@ -95,6 +97,7 @@ class DurableLogs:
         "_summary",
         "_syncer",
         "adoption",
+        "flushes",
         "is_durable",
         "on_load",
         "on_offline",
@@ -131,6 +134,7 @@ class DurableLogs:
         self._node_id = node_id
         self._clock = clock
         self.on_offline: OnOffline = _nothing
+        self.flushes: FlushStats = FlushStats(clock)
         self._directories = [
             LogDirectory(
                 storage.disk, path, after, self._syncer, is_alone=len(storage.directories) == 1
@@ -174,8 +178,10 @@ class DurableLogs:
         if directory is None:
             directory = min(self._in_use(), key=lambda it: len(it.logs))
             self._directory_of[partition] = directory
-        log = directory.logs.get(partition)
-        return directory.create(partition, topic_id) if log is None else log
+        log = directory.logs.get(partition) or directory.create(partition, topic_id)
+        if log.syncs is not None:
+            log.syncs.stats = self.flushes
+        return log
 
     def path_of(self, partition: TopicPartition) -> str:
         """Return the directory that holds a partition's log."""

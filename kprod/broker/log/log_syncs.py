@@ -12,6 +12,7 @@ Source: Kafka UnifiedLog.flush and LocalLog.flush (4.3).
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kprod.broker.log.file_names import (
     INDEX_SUFFIXES,
@@ -22,6 +23,9 @@ from kprod.broker.log.file_names import (
 from kprod.broker.log.segment import Segment
 from kprod.broker.log.store import Store
 from kprod.guarded_log import guarded_logger
+
+if TYPE_CHECKING:
+    from kprod.broker.log.flush_stats import FlushStats
 
 _logger = guarded_logger("kprod.broker")
 
@@ -34,6 +38,7 @@ class LogSyncs:
         flushed_ms: When the task for `flush.ms` last had it synced, by the monotonic clock; −1
             before its first look.
         recovery_point: All below it is synced.
+        stats: Counts the flushes; None for a log without an owner.
     """
 
     __slots__ = (
@@ -44,6 +49,7 @@ class LogSyncs:
         "flushed_ms",
         "is_sound",
         "recovery_point",
+        "stats",
     )
 
     def __init__(self, store: Store, recovery_point: int) -> None:
@@ -60,6 +66,7 @@ class LogSyncs:
         self.flushed_ms: int = -1
         self.is_sound: bool = True
         self.recovery_point: int = recovery_point
+        self.stats: FlushStats | None = None
 
     def note_new_name(self) -> None:
         """Record that a file was created or renamed: the directory must be synced, too."""
@@ -98,6 +105,7 @@ class LogSyncs:
             return
         if not self.is_sound:
             raise OSError(f"{self._store}: an earlier sync failed, and is not tried again")
+        start_ns = self._begin()
         self.is_sound = False
         for name in self._names_of(segments):
             self._store.sync(name)
@@ -106,6 +114,7 @@ class LogSyncs:
             self._has_new_names = False
         self.is_sound = True
         self.recovery_point = end_offset
+        self._end(start_ns)
 
     def flush_later(self, segments: Sequence[Segment], end_offset: int) -> None:
         """Have everything synced in the background; then the recovery point moves.
@@ -120,7 +129,7 @@ class LogSyncs:
         if self._is_flushed(end_offset) or not self.is_sound:
             return
         names = [*self._names_of(segments), None]
-        on_done = functools.partial(self._note_synced, end_offset, self._cut_count)
+        on_done = functools.partial(self._note_synced, end_offset, self._cut_count, self._begin())
         self._pending_count += 1
         self._has_new_names = False
         try:
@@ -143,8 +152,19 @@ class LogSyncs:
                 if self._store.exists(name):
                     yield name
 
-    def _note_synced(self, offset: int, cut_count: int, error: OSError | None) -> None:
+    def _begin(self) -> int:
+        return 0 if self.stats is None else self.stats.begin()
+
+    def _end(self, start_ns: int) -> None:
+        if self.stats is not None:
+            self.stats.end(start_ns)
+
+    def _note_synced(
+        self, offset: int, cut_count: int, start_ns: int, error: OSError | None
+    ) -> None:
         self._pending_count -= 1
+        if error is None:
+            self._end(start_ns)
         if error is not None:
             self.is_sound = False
             _logger.error(

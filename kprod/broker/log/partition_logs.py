@@ -8,10 +8,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from kprod.broker.log.flush_stats import FlushStats
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
+from kprod.clock import Clock
 from kprod.model import TopicPartition
 from kprod.wording import counted
 
@@ -77,10 +79,12 @@ class PartitionLogs(Protocol):
     """The logs of all partitions.
 
     Attributes:
+        flushes: Counts the flushes of all logs.
         is_durable: Whether the logs survive the process.
         on_load: If given, called after each partition that `open` loads.
     """
 
+    flushes: FlushStats
     is_durable: bool
     on_load: OnLoad | None
 
@@ -157,10 +161,15 @@ class PartitionLogs(Protocol):
 class MemoryLogs:
     """Logs in memory, which end with the process."""
 
-    __slots__ = ("is_durable", "on_load")
+    __slots__ = ("flushes", "is_durable", "on_load")
 
-    def __init__(self) -> None:
-        """Start with no logs."""
+    def __init__(self, clock: Clock) -> None:
+        """Start with no logs.
+
+        Args:
+            clock: The wall clock.
+        """
+        self.flushes: FlushStats = FlushStats(clock)
         self.is_durable: bool = False
         self.on_load: OnLoad | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
-from kprod.broker.log.adoption import OFFSETS_SETTINGS
+from kprod.broker.internal_topics import OFFSETS_SETTINGS
 from kprod.broker.rejection import DirectoryRejected
 from kprod.errors import ConfigError
 from tests.broker.log.crash_disk import CrashDisk, Stopped

@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import confluent_kafka
 import pytest
@@ -16,7 +17,13 @@ from kprod.network.topic_reader import TopicReader
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: tuple[Literal["none", "gzip", "snappy", "lz4", "zstd"], ...] = (
+    "none",
+    "gzip",
+    "snappy",
+    "lz4",
+    "zstd",
+)
 TOPICS = {"orders": 3, "users": 1}
 LEFT_ALONE = ("__cluster_metadata-0", "__transaction_state-0")
 SENT = 750
@@ -92,7 +99,7 @@ def digests(directory: Path) -> dict[str, str]:
     }
 
 
-def committed(bootstrap_servers: str, count: int) -> Iterator[bytes]:
+def committed(bootstrap_servers: str, count: int) -> Iterator[bytes | None]:
     """Values that a member of the group reads, from the group's offset on."""
     consumer = confluent_kafka.Consumer(
         {
@@ -117,7 +124,7 @@ def committed(bootstrap_servers: str, count: int) -> Iterator[bytes]:
 def test_a_directory_of_kafkas_is_adopted(
     kafka_artifacts: Artifacts, tmp_path: Path, is_killed: bool
 ) -> None:
-    """All records are equal, groups continue, appends go on, and a restart needs no adoption."""
+    """All records are equal, groups and appends continue, and a restart needs no adoption."""
     directory = tmp_path / "log"
     settings = {"log.cleaner.backoff.ms": "100"}
     with KafkaNodes(kafka_artifacts, settings=settings) as nodes:

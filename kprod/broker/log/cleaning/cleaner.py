@@ -105,13 +105,14 @@ class LogCleaner:
     """Selects logs and compacts them.
 
     Attributes:
-        stats: Statistics of all rounds.
+        stats: Statistics of the last round.
         uncleanable: Partitions whose rounds failed, with the reasons.
     """
 
     __slots__ = (
         "_context",
         "_is_armed",
+        "_looked_ms",
         "_owed_bytes",
         "_settings",
         "_work",
@@ -129,6 +130,7 @@ class LogCleaner:
         self._context = context
         self._settings = settings
         self._is_armed = False
+        self._looked_ms = context.clock.now_ms()
         self._owed_bytes = 0
         self._work: _Work | None = None
         self.stats: CleanerStats = CleanerStats()
@@ -210,12 +212,12 @@ class LogCleaner:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """Values by Kafka's names."""
+        """Values by Kafka's names, but for those in `stats`."""
         parts = [part for _, part in self.candidates()]
         failed = [it for it in self._context.topics.partitions() if it.name in self.uncleanable]
         return {
-            **self.stats.metrics(self._context.clock.now_ms()),
             "max-dirty-percent": 100 * max((it.dirty_ratio for it in parts), default=0.0),
+            "time-since-last-run-ms": self._context.clock.now_ms() - self._looked_ms,
             "uncleanable-partitions-count": len(failed),
             "uncleanable-bytes": sum(it.log.size_bytes for it in failed),
         }
@@ -224,6 +226,7 @@ class LogCleaner:
         self._is_armed = False
         if self._work is not None:
             return  # the end of the round in progress checks again
+        self._looked_ms = self._context.clock.now_ms()
         candidates = self.candidates()
         needy = [it for it in candidates if it[1].needs_cleaning(lags_of(it[0]))]
         if needy:
@@ -286,7 +289,7 @@ class LogCleaner:
 
     def _end(self, work: _Work) -> None:
         seconds = (self._context.clock.now_ms() - work.started_ms) / _MS_PER_S
-        self.stats.note(work.cleaning.summary, seconds, self._context.clock.now_ms())
+        self.stats.note(work.cleaning.summary, seconds)
 
     def _give_up(self, work: _Work, error: Exception) -> None:
         self._work = None
