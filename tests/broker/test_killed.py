@@ -155,6 +155,7 @@ def test_a_killed_broker_has_every_acknowledged_record_once(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # eleven starts of a process
 @pytest.mark.parametrize("settings", [{}, SETTINGS], ids=["unsynced", "synced"])
 def test_ten_kills_take_no_acknowledged_record(tmp_path: Path, settings: dict[str, str]) -> None:
     """Twenty in all."""

@@ -10,7 +10,7 @@ from tests.sim import faults
 from tests.sim.oracle import Finding, Sent
 from tests.sim.scheduler import MS
 
-_HARMLESS = frozenset({"spurious_wakeup", "wall_clock", "twice", "grow_topic"})
+_HARMLESS = frozenset({"spurious_wakeup", "wall_clock", "twice", "grow_topic", "checkpoint"})
 _ANY_FAULT = frozenset(faults.FAULTS) - _HARMLESS | {"slow callback", "dead broker"}
 _LOST = frozenset(
     {
@@ -18,6 +18,7 @@ _LOST = frozenset(
         "stop_broker", "stall", "disconnect_all", "throttle", "no_response", "late_response",
         "disconnect", "reject_then_lose", "omit", "empty", "cut_response", "wrong_correlation",
         "drip", "freeze", "names_fail", "lag", "dead broker",
+        "crash", "restart",
     }
 )  # fmt: skip
 """Faults after which a request has no response in time."""
@@ -44,7 +45,15 @@ def _by_code() -> Mapping[str, frozenset[str]]:
         ((3, 100, 103), ("remake_topic", "reject_then_lose", "forget_topic", "stale_metadata")),
         (
             (5, 6),
-            ("reject_then_lose", "move_leader", "stop_broker", "stale_metadata", "remake_topic"),
+            (
+                "reject_then_lose",
+                "move_leader",
+                "stop_broker",
+                "stale_metadata",
+                "remake_topic",
+                "crash",
+                "restart",
+            ),
         ),
         ((7, 19, 20), ("lag", "stop_broker", "stall", "move_leader")),
         # After a record whose outcome is unknown, a request that was late, or another epoch.

@@ -69,6 +69,7 @@ EXPECTED = (
     "POSSIBLY_PERSISTED",
     "acknowledged",
     "asked at once",
+    "brokers were killed",
     "callback closes",
     "callback flushes",
     "callback purges",
@@ -77,6 +78,7 @@ EXPECTED = (
     "callback sends again",
     "callback sleeps",
     "close in the middle",
+    "crash took written batches",
     "cut with a request in flight",
     "failed",
     "flush left none",
@@ -85,6 +87,9 @@ EXPECTED = (
     "log handler raises",
     "partitions wait for an epoch",
     "pipelined",
+    "power went off in a call of the disk",
+    "power went off in close",
+    "power went off while loading",
     "producer replaced after a fatal error",
     "purge",
     "request of a closed connection arrives",
@@ -105,6 +110,7 @@ EXPECTED = (
     "task: flush left records",
     "task: send raised BufferTimeout",
     "task: send was cancelled",
+    "torn batch was cut off",
     "wait for a lock",
 )
 

@@ -21,6 +21,7 @@ def heal(world: "World") -> None:
     """End every fault but the death of a broker."""
     cluster = world.cluster
     world.healed += 1
+    world.machine.keep_power()
     cluster.faults.clear()
     for broker in range(world.plan.brokers):
         cluster.faults.resume(broker)

@@ -304,6 +304,21 @@ def _wall_clock(world: "World", entry: Entry) -> None:
     world.scheduler.clock.set_wall(now_ms + (hour_ms if entry["choice"] & 1 else -hour_ms))
 
 
+def _crash(world: "World", entry: Entry) -> None:
+    if world.machine.disk is not None:
+        world.machine.crash(entry)
+
+
+def _checkpoint(world: "World", _: Entry) -> None:
+    if world.machine.disk is not None:
+        world.machine.checkpoint()
+
+
+def _restart(world: "World", entry: Entry) -> None:
+    if world.machine.disk is not None:
+        world.machine.restart(entry)
+
+
 FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "hold": _hold,
     "slow": _slow,
@@ -347,5 +362,8 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "freeze": _freeze,
     "spurious_wakeup": _spurious_wakeup,
     "wall_clock": _wall_clock,
+    "checkpoint": _checkpoint,
+    "crash": _crash,
+    "restart": _restart,
 }
 """Every kind of fault by its name in a plan."""

@@ -25,6 +25,7 @@ PATCHES = ROOT / "tests" / "mutants"
 LIMIT_S = 1_800
 _FILE = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
 _TESTS = ("tests/sim", "tests/oracle", "tests/checker")
+_CRASH_DISK = "tests/broker/log/crash_disk.py"
 
 
 class PlantingError(RuntimeError):
@@ -65,6 +66,8 @@ def copy_interpreted(target: Path) -> None:
     for name in _TESTS:
         if (ROOT / name).exists():
             shutil.copytree(ROOT / name, target / name)
+    (target / _CRASH_DISK).parent.mkdir(parents=True)
+    shutil.copy2(ROOT / _CRASH_DISK, target / _CRASH_DISK)
 
 
 def plant(patch: Path, target: Path) -> None:

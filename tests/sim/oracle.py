@@ -139,6 +139,7 @@ def check(
     promises: Mapping[int, Promises],
     slack_ns: int,
     unheard: AbstractSet[bytes] = frozenset(),
+    lost: AbstractSet[bytes] = frozenset(),
 ) -> list[Finding]:
     """Return every broken invariant of the records.
 
@@ -148,12 +149,14 @@ def check(
         promises: By number of the producer.
         slack_ns: How long after its deadline a record may be settled.
         unheard: Names of records of which the application cannot know whether they were accepted.
+        lost: Names of records that a crash was allowed to take from the logs.
     """
     findings: list[Finding] = []
     places = _places(logs)
     for record in sent:
         findings += _check_told(record, slack_ns)
-        if promises[record.client].keeps_acknowledged:
+        is_lost = record.name in lost and record.name not in places
+        if promises[record.client].keeps_acknowledged and not is_lost:
             findings += _check_acknowledged(record, logs, places)
     results = _results(sent, promises)
     for (topic, partition, generation), log in logs.items():

@@ -29,6 +29,10 @@ _SHARE_WITHOUT_FAULTS = 0.1
 _MODES = ("engine",) * 10 + ("threads",) * 7 + ("tasks",) * 3
 _DEADLY = frozenset({"memory_error", "error_fatal"})
 """Faults that may end a producer: with too many of them nothing else would happen to it."""
+_DISK_FAULTS = {"checkpoint": 4, "crash": 4, "restart": 2}
+"""Faults of brokers with a disk, and how many of them a plan has at most."""
+_SHARE_WITH_DISKS = 0.1
+_NEVER = (1 << 63) - 1
 _HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
 
 
@@ -49,6 +53,7 @@ class Plan:
         raising_log: A handler of the log raises at each line.
         rests: Times in which everything is well and the application does nothing new.
         ending: "calm": everything is healed; "partial": one broker stays dead.
+        disk: Settings of brokers whose logs are on a disk; empty for logs in memory.
     """
 
     seed: int
@@ -62,6 +67,7 @@ class Plan:
     mode: str = "engine"
     raising_log: bool = False
     rests: list[Entry] = field(default_factory=list)
+    disk: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
@@ -126,6 +132,7 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
     plan.faults = _faults(plan, fault_kinds, always)
     if not is_direct:
         _shape(plan, draw, keeps_faults=bool(always))
+    _give_disk(plan, fault_kinds)
     if draw.chance(0.5):
         shapes.rest(plan)
     return plan
@@ -217,7 +224,7 @@ def _faults(plan: Plan, kinds: Sequence[str], always: Sequence[str]) -> list[Ent
     draw = Draw(plan.seed, "faults")
     if draw.chance(_SHARE_WITHOUT_FAULTS) and not always:
         return []
-    chosen = draw.some_of(sorted(kinds), _SHARE_OF_KINDS)
+    chosen = draw.some_of(sorted(set(kinds) - set(_DISK_FAULTS)), _SHARE_OF_KINDS)
     chosen += [kind for kind in always if kind not in chosen]
     tick_ms = draw.between(10, 600)
     faults: list[Entry] = []
@@ -229,15 +236,42 @@ def _faults(plan: Plan, kinds: Sequence[str], always: Sequence[str]) -> list[Ent
         for begin_ms in range(tick_ms, plan.load_ms, tick_ms):
             at_ms = min(begin_ms + own.below(tick_ms), plan.load_ms - 1)
             if own.chance(rate):
-                faults.append(
-                    {
-                        "at_ms": at_ms,
-                        "kind": kind,
-                        "broker": own.below(plan.brokers),
-                        "topic": own.one_of(sorted(plan.topics)),
-                        "choice": own.below(1 << 16),
-                        "for_ms": own.one_of((5, 50, 300, 1_000, 3_000)),
-                    }
-                )
+                faults.append(_fault(own, plan, kind, at_ms))
     faults.sort(key=itemgetter("at_ms"))
     return faults[: shapes.FAULTS_MAX]
+
+
+def _fault(own: Draw, plan: Plan, kind: str, at_ms: int) -> Entry:
+    return {
+        "at_ms": at_ms,
+        "kind": kind,
+        "broker": own.below(plan.brokers),
+        "topic": own.one_of(sorted(plan.topics)),
+        "choice": own.below(1 << 16),
+        "for_ms": own.one_of((5, 50, 300, 1_000, 3_000)),
+    }
+
+
+def _give_disk(plan: Plan, kinds: Sequence[str]) -> None:
+    """Keep the logs of some plans on a disk, and let the power fail; other plans stay as they are.
+
+    Followers keep up there, so that no leader cuts the log: it only grows.
+    """
+    draw = Draw(plan.seed, "disk")
+    if not draw.chance(_SHARE_WITH_DISKS):
+        return
+    plan.disk = {
+        "flush_messages": draw.one_of((1, 1, 3, _NEVER)),
+        "segment_ms": draw.one_of((50, 500, 604_800_000)),
+        "index_interval_bytes": draw.one_of((0, 200, 4_096)),
+    }
+    if draw.chance(0.3):
+        plan.disk |= {"flush_scheduler_interval_ms": 100, "flush_ms": 0}
+    plan.faults = [entry for entry in plan.faults if entry["kind"] != "lag"]
+    # The power fails while there is something to lose.
+    end_ms = min(max(entry["at_ms"] for entry in plan.operations) + 500, plan.load_ms)
+    for kind in sorted(_DISK_FAULTS.keys() & set(kinds)):
+        own = Draw(plan.seed, f"fault/{kind}")
+        for _ in range(own.below(_DISK_FAULTS[kind] + 1)):
+            plan.faults.append(_fault(own, plan, kind, own.below(end_ms)))
+    plan.faults.sort(key=itemgetter("at_ms"))

@@ -20,9 +20,10 @@ class Topics:
 
     Args:
         plan: Names them.
-        cluster: Has them.
+        cluster: Has them first.
 
     Attributes:
+        cluster: Has them; another one after a restart.
         counts: Partitions of each topic now.
         remade: Topics that were made again.
     """
@@ -30,7 +31,7 @@ class Topics:
     def __init__(self, plan: Plan, cluster: EmbeddedCluster) -> None:
         self.counts: dict[str, int] = dict(plan.topics)
         self.remade: set[str] = set()
-        self._cluster = cluster
+        self.cluster = cluster
         self._generations: dict[str, int] = dict.fromkeys(plan.topics, 0)
         self._retired: dict[tuple[str, int, int], Any] = {}
         self._keeps_frames = any(entry["kind"] == "stale_metadata" for entry in plan.faults)
@@ -43,8 +44,8 @@ class Topics:
             return False
         self._retired |= self._logs_of(topic)
         self._generations[topic] += 1
-        self._cluster.delete_topic(topic)
-        self._cluster.create_topic(topic, count)
+        self.cluster.delete_topic(topic)
+        self.cluster.create_topic(topic, count)
         self.counts[topic] = count
         self.remade.add(topic)
         return True
@@ -54,7 +55,7 @@ class Topics:
         if self.counts[topic] >= PARTITIONS_MAX:
             return False
         count = self.counts[topic] + 1
-        engine = self._cluster._kprod.engine
+        engine = self.cluster._kprod.engine
         engine.state.topics.grow(topic, count, assignment=None, dry_run=False)
         self.counts[topic] = count
         return True
@@ -68,7 +69,7 @@ class Topics:
 
     def _logs_of(self, topic: str) -> dict[tuple[str, int, int], Any]:
         generation = self._generations[topic]
-        logs = read_logs(self._cluster.batches(topic))
+        logs = read_logs(self.cluster.batches(topic))
         return {(topic, partition, generation): log for partition, log in logs.items()}
 
     def note_metadata(self, frame: bytes, version: int) -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kprod import threads
-from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.clock import wait_by
 from tests.sim.caller import Caller
 from tests.sim.causes import check_causes
@@ -26,6 +25,7 @@ from tests.sim.ending import Ending
 from tests.sim.faults import FAULTS
 from tests.sim.ledger import Ledger
 from tests.sim.link import Link
+from tests.sim.machine import Machine
 from tests.sim.network import SimNetwork
 from tests.sim.oracle import Finding, check, check_callbacks, names_in
 from tests.sim.plan import Entry, Plan
@@ -70,7 +70,8 @@ class World:
     Attributes:
         scheduler: Virtual time.
         network: All links.
-        cluster: The brokers.
+        machine: Runs the brokers.
+        cluster: The brokers; others after a restart.
         clients: The producers that are open, by their place in the plan.
         is_calm: The load and the faults are over.
         dead: Id of the broker that hangs until the end; −1 for none.
@@ -103,13 +104,8 @@ class World:
         self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
         self.threads: SimThreads | None = None
         self.book: dict[str, int] = {}
-        self.cluster = EmbeddedCluster(
-            brokers=plan.brokers,
-            topics=plan.topics,
-            config=EmbeddedConfig(auto_create_topics=False),
-            clock=self.scheduler.clock,
-            network=self.network,
-        )
+        self.machine = Machine(self)
+        self.cluster = self.machine.boot(plan.topics)
         self.topics = Topics(plan, self.cluster)
         self.network.on_broker_work = self._broker_work
         self.clients: list[Client] = []
@@ -287,7 +283,8 @@ class World:
         if self.is_undisturbed and (given_up := self.counts["connection was given up"]):
             self.find("Q2", f"{given_up} connections were given up without a cause")
         logs = self.topics.logs()
-        self.findings += check(self.ledger.sent, logs, promises, TICK_NS, unheard)
+        lost = self.machine.lost
+        self.findings += check(self.ledger.sent, logs, promises, TICK_NS, unheard, lost)
         self.findings += check_callbacks(self.ledger.told, promises)
         for client in self.everyone.values():
             self.findings += check_truth(
@@ -307,7 +304,7 @@ class World:
 
     def _step(self) -> None:
         self._step_ns = -1
-        due_ms = self.cluster.step(self.scheduler.clock.now_ms())
+        due_ms = self.machine.step(self.scheduler.clock.now_ms())
         if due_ms is not None and due_ms * MS != self._due_ns:
             self._due_ns = due_ms * MS
             self.scheduler.at(self._due_ns, self._step)

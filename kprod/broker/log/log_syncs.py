@@ -42,7 +42,7 @@ class LogSyncs:
     """
 
     __slots__ = (
-        "_cut_count",
+        "_change_count",
         "_has_new_names",
         "_pending_count",
         "_store",
@@ -60,7 +60,7 @@ class LogSyncs:
             recovery_point: The offset.
         """
         self._store = store
-        self._cut_count = 0
+        self._change_count = 0
         self._has_new_names = False
         self._pending_count = 0
         self.flushed_ms: int = -1
@@ -72,6 +72,26 @@ class LogSyncs:
         """Record that a file was created or renamed: the directory must be synced, too."""
         self._has_new_names = True
 
+    def end_segment(self, segment: Segment, end_offset: int) -> None:
+        """Record that the active segment ends, of which earlier syncs left out the indexes.
+
+        Syncs that have not returned no longer raise the recovery point; the one of the roll does.
+
+        Args:
+            segment: The active segment, whose indexes were just written.
+            end_offset: End offset of the log, for which a snapshot was just written.
+
+        Raises:
+            OSError: The files cannot be synced.
+        """
+        self._change_count += 1
+        if self.recovery_point >= end_offset:
+            # After a crash, a segment below the recovery point is trusted, indexes included.
+            self.is_sound = False
+            segment.sync_indexes(self._store)
+            self._store.sync(segment_file_name(end_offset, SNAPSHOT_SUFFIX))
+            self.is_sound = True
+
     def note_cut(self, end_offset: int) -> bool:
         """Record that the log is about to be truncated.
 
@@ -81,7 +101,7 @@ class LogSyncs:
         Returns:
             Whether the recovery point went down; it must be written down before the cut.
         """
-        self._cut_count += 1
+        self._change_count += 1
         self._has_new_names = True
         if end_offset >= self.recovery_point:
             return False
@@ -129,7 +149,9 @@ class LogSyncs:
         if self._is_flushed(end_offset) or not self.is_sound:
             return
         names = [*self._names_of(segments), None]
-        on_done = functools.partial(self._note_synced, end_offset, self._cut_count, self._begin())
+        on_done = functools.partial(
+            self._note_synced, end_offset, self._change_count, self._begin()
+        )
         self._pending_count += 1
         self._has_new_names = False
         try:
@@ -160,7 +182,7 @@ class LogSyncs:
             self.stats.end(start_ns)
 
     def _note_synced(
-        self, offset: int, cut_count: int, start_ns: int, error: OSError | None
+        self, offset: int, change_count: int, start_ns: int, error: OSError | None
     ) -> None:
         self._pending_count -= 1
         if error is None:
@@ -172,5 +194,5 @@ class LogSyncs:
                 self._store,
                 error,
             )
-        elif cut_count == self._cut_count:  # else there may be other batches below the offset
+        elif change_count == self._change_count:  # else there may be other batches or files below
             self.recovery_point = max(self.recovery_point, offset)

@@ -202,6 +202,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             self._segments[-1].save_indexes(self._store)
             if self.syncs is not None:
                 self._take_snapshot()
+                self.syncs.end_segment(self._segments[-1], base_offset)
         file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
         segment = Segment(file, base_offset, index_interval_bytes=self._rules.index_interval_bytes)
         segment.created_ms = now_ms
@@ -400,20 +401,18 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         if self.syncs is None or not self._segments:
             return
         self._segments[-1].save_indexes(self._store)
-        snapshot = self._take_snapshot()
+        self._take_snapshot()
         self._save_epochs()
         self.syncs.note_new_name()
         self.syncs.flush(self._unsynced(), self.log_end_offset)
-        self._segments[-1].sync_indexes(self._store)
-        self._store.sync(snapshot)
+        self.syncs.end_segment(self._segments[-1], self.log_end_offset)
 
     def _unsynced(self) -> Sequence[Segment]:
         return self._segments[self._index_of(self.recovery_point) :]
 
-    def _take_snapshot(self) -> str:
+    def _take_snapshot(self) -> None:
         name = segment_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)
         self._store.save(name, self.producers)
-        return name
 
     def save_indexes(self) -> None:
         """Write the active segment's indexes; the others were written when their segments ended."""

@@ -6,6 +6,7 @@ Rows of the table that have their test elsewhere: KAFKA-6388 and 6530 (`test_seg
 (`cleaning.test_crashes`).
 """
 
+import itertools
 import random
 import uuid
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import pytest
 from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.durable_logs import DurableLogs, Storage
 from kprod.broker.log.file_deletion import delete_later
+from kprod.broker.log.identity import CLEAN_CLOSE_FILE
 from kprod.broker.log.loading import LoadOptions, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
@@ -118,6 +120,29 @@ def test_a_new_segment_and_its_snapshot_survive_once_flushed() -> None:
     assert sum(name.endswith(".snapshot") for name in names_of(disk)) == 3
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_indexes_of_a_flushed_segment_survive_a_crash_after_its_end(seed: int) -> None:
+    """The next start does not look into a segment below the recovery point."""
+    disk = CrashDisk(seed)
+    logs, log = started(disk)
+    for timestamp_ms in (100, 300, 200):
+        append(log, timestamp_ms)
+        log.flush()
+    log.roll(0)
+    append(log, 400)
+    log.flush()
+    logs._directories[0].write_recovery_points()
+    disk.crash()
+
+    _, log = started(disk)
+
+    assert log.log_end_offset == 4
+    assert log.segments[0].largest.timestamp_ms == 300
+    found = first_record_at(log, 150)
+    assert found is not None
+    assert found.offset == 1
+
+
 def test_a_new_epoch_survives_before_it_is_told() -> None:
     """The file is replaced as a whole and synced (KAFKA-16541); epoch 0 too (KAFKA-10432)."""
     disk = CrashDisk(0)
@@ -156,6 +181,26 @@ def start_often(disk: CrashDisk) -> None:
     for _ in range(14):
         logs, _ = started(disk)
         logs.abandon()
+
+
+def test_the_mark_of_a_clean_close_comes_last() -> None:
+    """Wherever a close stops, the directory has the mark only if everything is synced."""
+    is_closed = False
+    for stop in itertools.count(1):
+        disk = CrashDisk(0)
+        logs, log = started(disk)
+        append(log, 1, sequence=0)
+        disk.stop_at = disk.calls + stop
+        try:
+            logs.close(facts_of(1))
+            is_closed = True
+        except Stopped:
+            pass
+        assert not disk.exists(f"{ROOT}/{CLEAN_CLOSE_FILE}") or unsynced(disk) == []
+        if is_closed:
+            break
+    assert disk.exists(f"{ROOT}/{CLEAN_CLOSE_FILE}")
+    assert stop > 10
 
 
 def test_a_start_that_fails_leaves_no_mark() -> None:
