@@ -1,6 +1,6 @@
 """Compaction as a user meets it: what readers are promised, and what a test may ask for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from kprod.broker.replication import Partition
 from kprod.model import Record
 from kprod.protocol.api import ApiKey
 from kprod.record.reader import read_records
-from tests.broker.world import TIMESTAMP_MS, World
+from tests.broker.world import TIMESTAMP_MS, World, part
 from tests.oracle.record_v2 import encode_batch
 
 Pair = tuple[bytes, bytes | None]
@@ -171,6 +171,32 @@ def test_a_reader_from_the_beginning_ends_with_every_last_value(changelog: Chang
         changelog.cluster.compact("users")
 
     assert state == {b"k%d" % (number % 7): b"%d" % number for number in range(43, 50)}
+
+
+def test_an_answer_that_is_half_sent_across_a_swap_is_whole(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each offset once, in order, as the log was when the request came (I6)."""
+    for number in range(50):
+        changelog.send((b"k%d" % (number % 7), b"%d" % number))
+    before = pairs(changelog.records())
+    stream = changelog.client.stream
+    take = stream.send
+    stream.send_limit_bytes = 1_000
+
+    def take_once(pieces: Sequence[memoryview]) -> int:
+        return 0 if stream.outgoing else take(pieces)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(stream, "send", take_once)
+        correlation_id = changelog.client.fetch(0, topic="users")
+        assert len(stream.outgoing) == 1_000
+        assert changelog.cluster.compact("users")[0].kept_records == 7
+
+    changelog.world.step()
+    answer = part(changelog.client.answers()[correlation_id])
+    assert pairs(list(read_records(answer["records"]))) == before
+    assert len(changelog.read()) == 7
 
 
 def test_a_reader_that_keeps_up_sees_every_record(changelog: Changelog) -> None:

@@ -1,5 +1,7 @@
 """A cluster with a directory: its records are there after a close, and after a kill."""
 
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -246,6 +248,36 @@ def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     first.cluster.close()
 
     World(data_dir=tmp_path).cluster.close()
+
+
+HOLDER = """
+import sys
+from kprod.broker import EmbeddedCluster
+with EmbeddedCluster(1, data_dir=sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_directory_of_another_process_is_rejected(tmp_path: Path) -> None:
+    """While that process holds its lock; nothing in it changes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        before = {it: it.stat().st_mtime_ns for it in tmp_path.rglob("*")}
+        with pytest.raises(DirectoryRejected, match="locked by another process"):
+            World(data_dir=tmp_path)
+        assert {it: it.stat().st_mtime_ns for it in tmp_path.rglob("*")} == before
+        holder.communicate(timeout=60)
+    assert holder.returncode == 0
+
+    World(brokers=1, data_dir=tmp_path).cluster.close()
 
 
 def test_what_does_not_fit_the_directory_is_rejected(tmp_path: Path) -> None:

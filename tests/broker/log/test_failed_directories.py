@@ -8,30 +8,39 @@ from typing import Any
 import pytest
 
 from kprod.broker import EmbeddedConfig
+from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.broker.log.crash_disk import CrashDisk
 from tests.broker.world import World, batch, part
 
-# In order of creation: 0 and 2 are in the first directory, 1 in the second.
-TOPIC = "orders"
+# In order of creation: 0 and 2 are in the first directory, 1 in the second; of the other topic 0 is
+# in the second, 1 in the first.
+TOPIC, OLD = "orders", "events"
 FIRST, SECOND = "/logs-1", "/logs-2"
 FACTS, MARK = "kprod-metadata.json", ".kafka_cleanshutdown"
 LOST, KEPT = 0, 1
+SAFE = {TopicPartition(TOPIC, 1), TopicPartition(OLD, 0)}
 SETTINGS = {
     "internal.segment.bytes": "200",
     "cleanup.policy": "compact",
     "flush.messages": "3",
     "min.cleanable.dirty.ratio": "0.01",
 }
+OLD_SETTINGS = {
+    "internal.segment.bytes": "200",
+    "retention.bytes": "100",
+    "file.delete.delay.ms": "20000",
+}
 STEPS = 6
 CALLS_MAX = 10_000
 CHECKPOINT_MS = 60_000
+CHECK_MS = 20_000
 
 
 def opened(disk: CrashDisk) -> World:
     """A cluster of one broker on both directories."""
-    config = EmbeddedConfig(cleaner_backoff_ms=1)
+    config = EmbeddedConfig(cleaner_backoff_ms=1, retention_check_interval_ms=CHECK_MS)
     return World(brokers=1, topics={}, config=config, data_dirs=[FIRST, SECOND], disk=disk)
 
 
@@ -43,14 +52,15 @@ def made(disk: CrashDisk) -> World:
     """
     world = opened(disk)
     world.cluster.create_topic(TOPIC, 3, settings=SETTINGS)
+    world.cluster.create_topic(OLD, 2, settings=OLD_SETTINGS)
     world.cluster.close()
     disk.rename(f"{FIRST}/{FACTS}", f"{SECOND}/{FACTS}")
     return opened(disk)
 
 
-def produced(world: World, index: int) -> tuple[int, int]:
+def produced(world: World, index: int, *, topic: str = TOPIC) -> tuple[int, int]:
     """Send a batch; its error code and offset."""
-    answer = world.client().produced(batch(1), topic=TOPIC, partition=index)
+    answer = world.client().produced(batch(1), topic=topic, partition=index)
     return answer["error_code"], answer["base_offset"]
 
 
@@ -60,27 +70,35 @@ def described(world: World) -> dict[str, dict[str, Any]]:
     return {it["log_dir"]: it for it in answer["results"]}
 
 
-def work(world: World) -> dict[int, list[int]]:
-    """Write to all partitions, over rolls, flushes, checkpoints and rounds of compaction.
+def work(world: World) -> dict[TopicPartition, list[int]]:
+    """Write over rolls, flushes, checkpoints, rounds of compaction, retention and late removals.
 
     Returns:
         Offsets that were acknowledged, by partition.
     """
-    acknowledged: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    names = [TopicPartition(TOPIC, index) for index in range(3)]
+    names += [TopicPartition(OLD, index) for index in range(2)]
+    acknowledged: dict[TopicPartition, list[int]] = {it: [] for it in names}
     for _ in range(STEPS):
-        for index, offsets in acknowledged.items():
-            code, offset = produced(world, index)
+        for name, offsets in acknowledged.items():
+            code, offset = produced(world, name.partition, topic=name.topic)
             assert code in {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
-            assert index != KEPT or code == ErrorCode.NONE
+            assert name not in SAFE or code == ErrorCode.NONE
             if code == ErrorCode.NONE:
                 offsets.append(offset)
         world.advance(CHECKPOINT_MS // 4)
     return acknowledged
 
 
-def end_of(world: World, index: int) -> int:
-    """The end offset of a partition's log."""
-    return world.cluster.describe(TOPIC, index).log_end_offset
+def check_log(world: World, name: TopicPartition, acknowledged: list[int]) -> None:
+    """All that was acknowledged is there, but for what retention took; appends continue."""
+    log = world.cluster.describe(name.topic, name.partition)
+    next_offset = acknowledged[-1] + 1 if acknowledged else 0
+    assert log.log_end_offset >= next_offset
+    if name.topic == TOPIC and acknowledged:
+        left = world.cluster.records(TOPIC)[name.partition]
+        assert left[-1].offset == log.log_end_offset - 1  # all have one key
+    assert produced(world, name.partition, topic=name.topic)[0] == ErrorCode.NONE
 
 
 def failing(world: World) -> Any:
@@ -93,6 +111,7 @@ def calls_of_the_work() -> int:
     world = made(CrashDisk(0))
     world.cluster.faults.fail_directory(FIRST, after_ops=CALLS_MAX)
     work(world)
+    assert world.cluster.describe(OLD, 1).log_start_offset > 0, "retention took nothing"
     left = failing(world)._disk._calls_left
     world.cluster.close()
     return CALLS_MAX - int(left)
@@ -108,19 +127,19 @@ def check_failures(first: int, step: int) -> None:
         world.cluster.faults.fail_directory(FIRST, after_ops=after_ops)
         acknowledged = work(world)
         assert failing(world).failure is not None
-        assert len(acknowledged[KEPT]) == STEPS
+        assert all(len(acknowledged[it]) == STEPS for it in SAFE)
+        assert world.cluster.metrics()["LogManager"]["OfflineLogDirectoryCount"] == 1
         world.cluster.close()
 
         world = opened(disk)
-        for index, offsets in acknowledged.items():
-            assert end_of(world, index) >= (max(offsets) + 1 if offsets else 0)
-            assert produced(world, index)[0] == ErrorCode.NONE
+        for name, offsets in acknowledged.items():
+            check_log(world, name, offsets)
         world.cluster.close()
 
 
 @pytest.mark.slow
 def test_a_call_that_fails_hurts_its_own_directory_alone() -> None:
-    """Each 23rd call of a workload with rolls, flushes, checkpoints and compaction."""
+    """Each 23rd call of a workload with all that writes, renames, removes and syncs."""
     check_failures(0, 23)
 
 
@@ -162,8 +181,8 @@ def test_a_failed_directory_is_told_in_every_api() -> None:
     assert directories[FIRST]["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
     assert (directories[FIRST]["topics"], directories[FIRST]["total_bytes"]) == ([], -1)
     assert directories[SECOND]["error_code"] == ErrorCode.NONE
-    (left,) = directories[SECOND]["topics"]
-    assert [it["partition_index"] for it in left["partitions"]] == [KEPT]
+    left = {it["name"]: it["partitions"] for it in directories[SECOND]["topics"]}
+    assert [it["partition_index"] for it in left[TOPIC]] == [KEPT]
     world.cluster.close()
 
 

@@ -9,6 +9,8 @@ from kprod.broker.log.cleaning.groups import grouped
 from kprod.broker.log.cleaning.picker import Cleanable, Lags
 from kprod.broker.log.cleaning.round import RoundAborted
 from kprod.broker.log.cleaning.transactions import TransactionOutcomes
+from kprod.broker.log.file_names import LOG_SUFFIX, segment_file_name
+from kprod.broker.log.loading import LoadOptions, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment import Segment
@@ -332,3 +334,55 @@ def test_a_transaction_is_aborted_from_its_first_record_on() -> None:
     )
 
     assert (outcomes.is_aborted(early), outcomes.is_aborted(late)) == (False, True)
+
+
+def test_a_tombstone_stays_for_its_horizon_however_old_it_is() -> None:
+    """It counts from the first round that keeps it, not from its own time (KAFKA-4529)."""
+    history = made()
+    history.append(None, (b"a", b"1"), (b"b", b"2"))
+    history.append(None, (b"a", None))
+    history.log.roll(0)
+    history.now_ms += 10 * RETENTION_MS
+    for elapsed_ms in (0, RETENTION_MS - 1):
+        history.now_ms += elapsed_ms
+        history.clean()
+        history.log.cleaned_offset = 0
+        assert pairs(history) == [(1, b"b", b"2"), (2, b"a", None)]
+
+
+def test_later_rounds_do_not_put_off_the_end_of_a_tombstone() -> None:
+    """Each of them keeps the horizon of the first one (KAFKA-8522, 4545)."""
+    history = made()
+    history.append(None, (b"a", b"1"), (b"b", b"2"))
+    history.append(None, (b"a", None))
+    history.log.roll(0)
+    for _ in range(4):
+        history.clean()
+        history.log.cleaned_offset = 0
+        assert (2, b"a", None) in pairs(history)
+        history.now_ms += RETENTION_MS // 4
+
+    history.clean()
+
+    assert pairs(history) == [(1, b"b", b"2")]
+
+
+def test_the_end_offset_survives_the_last_records() -> None:
+    """All are gone and the active segment is lost: offsets are not given again (KAFKA-17076)."""
+    history = made()
+    history.append(None, (b"a", b"1"))
+    history.append(None, (b"a", None), (b"a", None))
+    history.log.roll(0)
+    history.clean()
+    history.now_ms += RETENTION_MS
+    history.log.cleaned_offset = 0
+    history.clean()
+    store_of_log = history.log.store
+    active = history.log.segments[-1]
+    assert pairs(history) == []
+    assert active.base_offset == 3
+    store_of_log.remove(segment_file_name(3, LOG_SUFFIX))
+
+    loaded = load_log(store_of_log, LoadOptions())
+
+    assert (loaded.log.log_end_offset, loaded.cut_bytes) == (3, 0)
