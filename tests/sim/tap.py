@@ -63,7 +63,8 @@ class Attempt:
         link: The request's.
         code: Error code of the response; None before it, or without it.
         batch: Its bytes, while it is not known to be delivered.
-        is_alone: No other batch of its partition was in flight beside it.
+        is_alone: No other batch of its partition was in flight beside it, as far as the client
+            knew.
         ended_ns: When the response, or the end of the connection, was there.
     """
 
@@ -259,6 +260,10 @@ class ClientTap:
         self._seen[key].append(attempt)
         self._check_renumbered(attempt)
         others = self._in_flight[attempt.partition]
+        # Judged by what the client knew when it handed the frame over, which may be written slowly.
+        stopped = self._stopped.get(attempt.partition, 0)
+        is_known = stopped <= self._begun.get(attempt.link.number, 0)
+        attempt.is_alone = is_known
         if any(other.link.port != attempt.link.port for other in others):
             ports = sorted({other.link.port for other in [*others, attempt]})
             self._find("W2", f"{attempt.partition} is in flight to ports {ports}")
@@ -266,9 +271,6 @@ class ClientTap:
             for other in (*others, attempt):
                 other.is_alone = False
             self.pipelined += 1
-            # Judged by what the client knew when it handed the frame over.
-            stopped = self._stopped.get(attempt.partition, 0)
-            is_known = stopped <= self._begun.get(attempt.link.number, 0)
             if is_known and self._may_pipeline.get(attempt.partition) != attempt.identity.epoch:
                 text = f"{attempt.partition} {attempt.identity} is behind another in flight"
                 self._find("W3", f"{text}, without a success in this epoch since the last error")
