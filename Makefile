@@ -15,7 +15,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
+.PHONY: help setup demo spark-test spark-demo chaos test lint lint-style lint-types format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
   timer-stress bench race old-and-new wheel try-wheel changes lowest clean
 
 help:  ## list the commands
@@ -32,10 +32,15 @@ test: $(VENV)/.built lint  ## run every check, with a real Apache Kafka
 	@$(MAKE) --no-print-directory test-pythons
 
 lint: $(VENV)/.built  ## check style, types, stubs and layers
+	@$(MAKE) --no-print-directory -j $(WORKERS) -O lint-style lint-types
+
+lint-style: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/cython-lint kprod  # it calls pycodestyle by name
 	$(BIN)/lint-imports --no-logo
+
+lint-types: $(VENV)/.built
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases --ignore-unused-allowlist \
 	  --allowlist tests/stubtest_allow.txt $(MODULES)
@@ -61,7 +66,8 @@ docs: $(VENV)/.built  ## write the generated pages and build the site in out/sit
 # nothing slow, nothing that reads the tree.
 test-quick: $(VENV)/.built
 	KPROD_HYPOTHESIS_PROFILE=quick $(PYTEST) -q -m "not kafka and not slow and not long" \
-	  $(addprefix --ignore tests/,$(OF_THE_TREE))
+	  $(addprefix --ignore tests/,$(OF_THE_TREE)) $(TESTS)
+TESTS ?= tests
 OF_THE_TREE := docs plugins test_architecture_page.py test_dependencies.py test_doors.py \
   test_import_circles.py test_language.py test_tidy.py
 
@@ -74,11 +80,11 @@ spark-demo: $(VENV)/.built  ## a pipeline on Spark, batch and streaming, checked
 
 # Compiled with less optimization, which takes half the time: nothing is measured on these.
 test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
-	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \
+	@$(PYTHON) tools/find_pythons.py | while read -r version executable tests; do \
 	  echo "== CPython $$version"; \
 	  KPROD_CFLAGS="-O1 -g0 -Wall" \
 	    $(MAKE) --no-print-directory setup PYTHON="$$executable" VENV=".venv-$$version" </dev/null || exit 1; \
-	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" </dev/null || exit 1; \
+	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" TESTS="$$tests" </dev/null || exit 1; \
 	done
 
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
@@ -176,7 +182,7 @@ $(VENV)/build.cfg: $(VENV)/.made
 	printf '[build_ext]\nbuild_lib=%s\nbuild_temp=%s\ninplace=1\nparallel=2\n' $(BUILD)/lib $(BUILD)/temp > $@
 
 $(VENV)/.installed: $(VENV)/.required $(VENV)/build.cfg pyproject.toml setup.py
-	$(PY) -W ignore -m pip install --quiet --no-deps --no-build-isolation --editable .
+	KPROD_COMPILES_LATER=1 $(PY) -W ignore -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(COMPILED)

@@ -6,7 +6,9 @@ so that a change of a header compiles again whatever includes it.
 A source may ask for more options of the compiler by a line `# distutils: extra_compile_args = …`;
 `-Os`, a third less, where code runs once for a topic, a connection or an old format.
 `KPROD_CFLAGS` replaces the compiler's usual options, for builds with sanitizers; otherwise nothing
-is kept for debuggers, which would be four fifths of a wheel.
+is kept for debuggers, which would be four fifths of a wheel. With `KPROD_COMPILES_LATER` the
+package is installed without its compiled modules, which `make setup` adds: an installation from the
+tree compiles in a directory of its own, and `build_ext` would compile everything a second time.
 
 A wheel carries its bill of materials (`tools.bill_of_materials`), and the addresses of the
 repository that it is released from, which the release names in `KPROD_REPOSITORY`.
@@ -17,8 +19,10 @@ import runpy
 import sys
 from pathlib import Path
 
+from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 TREE = Path(__file__).parent
 # By its path: any distribution may have installed a package that is called `tools`.
@@ -38,6 +42,21 @@ ADDRESSES = {
     "Issues": "/issues",
     "Security": "/security/policy",
 }
+
+
+class BuildInProcesses(build_ext):
+    """Translates to C in processes: setuptools' threads wait for the GIL."""
+
+    def build_extensions(self) -> None:
+        """Translate all modules that are out of date, then compile them."""
+        if sys.platform == "linux":  # elsewhere each process would run this file again
+            cythonize(
+                self.extensions,
+                nthreads=self.parallel or 0,
+                force=self.force,
+                quiet=self.verbose == 0,
+            )
+        super().build_extensions()
 
 
 class WheelWithBill(bdist_wheel):
@@ -63,7 +82,7 @@ def addresses() -> dict[str, str]:
 
 
 setup(
-    cmdclass={"bdist_wheel": WheelWithBill},
+    cmdclass={"bdist_wheel": WheelWithBill, "build_ext": BuildInProcesses},
     project_urls=addresses(),
     ext_modules=[
         Extension(
@@ -74,5 +93,6 @@ setup(
             extra_link_args=SMALL if IS_SMALL else [],
         )
         for module in compiled_modules(TREE)
+        if "KPROD_COMPILES_LATER" not in os.environ
     ],
 )

@@ -1,7 +1,7 @@
 """Print the installed CPythons that kprod is tested on, besides the one that runs this.
 
-One line each: version and executable. Looked for on PATH and among pyenv's versions; an
-executable counts if it runs, is CPython of that version, and has what compiling needs.
+One line each: version, executable, and the tests to run. Looked for on PATH and among pyenv's
+versions; an executable counts if it runs, is CPython of that version, and has what compiling needs.
 """
 
 import os
@@ -12,6 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VERSIONS = ((3, 11), (3, 12), (3, 13))
+EVERYTHING = "tests"
+OF_THE_INTERPRETER = (
+    "tests/_core tests/aio tests/network tests/producer tests/safety tests/serialization tests/sim"
+    " tests/test_compiled_python.py tests/test_imports.py tests/test_reprs.py"
+    " tests/test_subclasses.py"
+)
+"""Compiled code, threads, locks, signals, forks and asyncio: what a version between the oldest and
+the newest, which have every test of their selections, can have of its own."""
 
 _QUESTION = """
 import ensurepip, os, sys, sysconfig
@@ -49,9 +57,10 @@ def main() -> None:
     for version in VERSIONS:
         if version == sys.version_info[:2]:
             continue
+        tests = EVERYTHING if version in {VERSIONS[0], VERSIONS[-1]} else OF_THE_INTERPRETER
         for executable in candidates(version):
             if is_usable(executable, version):
-                print(f"{version[0]}.{version[1]} {executable}")
+                print(f"{version[0]}.{version[1]} {executable} {tests}")
                 break
 
 
