@@ -287,7 +287,8 @@ def recovery(report: Report, directory: Path) -> None:
     """P4: check a log after a kill; beside reading its file and checksumming the batches."""
     for batch_bytes, share in ((16_384, 1), (200, 16)):
         size_bytes = report.pick(256, 16) * MEGABYTE // share
-        _, store = filled_log(directory / "killed", size_bytes, batch_bytes)
+        log, store = filled_log(directory / "killed", size_bytes, batch_bytes)
+        log.flush()  # else recovery waits until the disk has the file, and its peer does not
         path = directory / "killed" / f"{0:020d}.log"
         total_mb = path.stat().st_size / 1e6
 
