@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kprod.broker.internal_topics import UNUSED_TOPICS
-from kprod.broker.log.adoption import Adoption, adopt, check_adoptable
+from kprod.broker.log.adoption import adopt, check_adoptable
 from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.file_names import partition_directory_name
@@ -74,7 +74,6 @@ class DurableLogs:
     """The logs of a cluster that stores them on disk.
 
     Attributes:
-        adoption: Summary of an adoption by `open`; None if there was none.
         flushes: Counts the flushes of all logs.
         is_durable: True.
         on_load: If given, called after each partition that `open` loads.
@@ -96,7 +95,6 @@ class DurableLogs:
         "_node_id",
         "_summary",
         "_syncer",
-        "adoption",
         "flushes",
         "is_durable",
         "on_load",
@@ -129,7 +127,6 @@ class DurableLogs:
         self.on_load: OnLoad | None = None
         self._disk = storage.disk
         self._adopts = storage.adopts
-        self.adoption: Adoption | None = None
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._clock = clock
@@ -290,11 +287,11 @@ class DurableLogs:
         return facts
 
     def _adopt(self) -> None:
-        self.adoption = adopt(
+        adoption = adopt(
             self._directories, self._found(), cluster_id=self._cluster_id, node_id=self._node_id
         )
-        if self.adoption is not None:
-            _logger.warning("%s", self.adoption)
+        if adoption is not None:
+            _logger.warning("%s", adoption)
 
     def _report(self, directory: LogDirectory, partition: TopicPartition, loaded: Loaded) -> None:
         if loaded.cut_offset >= 0:
