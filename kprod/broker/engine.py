@@ -92,11 +92,11 @@ class Engine:
         storage: Storage | None = None,
     ) -> None:
         """Create the brokers, without binding ports or accessing directories."""
-        self.security: BrokerSecurity = security or BrokerSecurity()
         self.tls_context: SSLContext | None = None
         self._config = config
         self._network: Network | None = None
-        self.state: ClusterState = ClusterState(config, clock, node_ids, self.security)
+        self.state: ClusterState = ClusterState(config, clock, node_ids, security)
+        self.security: BrokerSecurity = self.state.security
         if storage is not None:
             logs = DurableLogs(
                 storage,

@@ -212,7 +212,7 @@ class LogCleaner:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """Values by Kafka's names, but for those in `stats`."""
+        """Return the metrics of the searches, by Kafka's names; `stats` has those of the rounds."""
         parts = [part for _, part in self.candidates()]
         failed = [it for it in self._context.topics.partitions() if it.name in self.uncleanable]
         return {
