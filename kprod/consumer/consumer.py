@@ -167,8 +167,11 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         No error loses a record: the next poll continues at the positions.
         """
         engine = engine_of(self)
-        records = engine.reading.poll(timeout, max_records)
-        engine.parts.hand_over.complete(len(records))
+        try:
+            records = engine.reading.poll(timeout, max_records)
+            engine.parts.hand_over.complete(len(records))
+        finally:
+            engine.end_read()
         return records
 
     def poll_arrow(
@@ -223,8 +226,11 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             a record. Errors are raised as by `poll`.
         """
         engine = engine_of(self)
-        while (chunk := engine.reading.next_chunk()) is not None:
-            yield from engine.parts.hand_over.records_of(chunk)
+        try:
+            while (chunk := engine.reading.next_chunk()) is not None:
+                yield from engine.parts.hand_over.records_of(chunk)
+        finally:
+            engine.end_read()
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - a record of any class
         """Continue after a record that a deserializer failed on.

@@ -125,7 +125,15 @@ class ConsumerEngine:
             left_s = deadline.wait_s()
             if not self.parts.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
                 _logger.warning("%s: the thread has not ended in time", self.client_id)
-        if self.reading.is_idle:
+        self.end_read()
+
+    def end_read(self) -> None:
+        """Free the fetched records if the consumer is closed and no thread reads it.
+
+        A call that is in progress during the close does this at its end.
+        """
+        error = self.parts.closed_error
+        if error is not None and error is not _forked_error and self.reading.is_idle:
             self.parts.hand_over.clear()
 
     def close_at_exit(self, timeout: float) -> int:

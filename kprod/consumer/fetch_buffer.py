@@ -198,7 +198,17 @@ class FetchBuffer:
         if not memory.blocks:
             self._freed.append(memory.size_bytes)
         elif memory.in_use_bytes * _IN_USE_RATIO < memory.size_bytes:
-            for each in memory.blocks.values():
+            for each in list(memory.blocks.values()):
                 each.records = memoryview(bytes(each.records))
             self._freed.append(memory.size_bytes - memory.in_use_bytes)
             memory.size_bytes = memory.in_use_bytes
+
+    def clear(self) -> None:
+        """Free all entries that were not taken; any thread, once the consumer is closed."""
+        while True:
+            try:
+                entry = self._arrived.popleft()
+            except IndexError:
+                return
+            if isinstance(entry, FetchedBlock):
+                self.free(entry)

@@ -150,6 +150,8 @@ class HandOver:
         """
         self.record_count += count
         self._is_complete = True
+        for block in self._touched:
+            block.forget_results()
 
     def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> Chunk:
         """Start to return records of one block one by one.
@@ -319,14 +321,15 @@ class HandOver:
         return dropped
 
     def clear(self) -> None:
-        """Free everything."""
-        self._take_arrived()
-        for entry in [*self._ready, *(it for each in self._parked.values() for it in each)]:
-            self._drop(entry)
-        self._ready.clear()
-        self._parked.clear()
-        self._touched = []
+        """Free everything; any thread, if no thread reads."""
+        # Replaced, not emptied: a closing thread and a reader whose call ended may both be here.
+        ready, self._ready = self._ready, deque()
+        parked, self._parked = self._parked, {}
+        touched, self._touched = self._touched, []
         self._chunk = None
+        for entry in [*touched, *ready, *(it for each in parked.values() for it in each)]:
+            self._drop(entry)
+        self._buffer.clear()
 
     def _current(self, *, may_run: bool) -> OpenBlock | None:
         """Return the next block of a partition that is not paused; runs preceding steps."""

@@ -41,6 +41,7 @@ class OpenBlock:
     __slots__ = (
         "_block",
         "_ready",
+        "_results",
         "_start_offset",
         "_terms",
         "_waiting",
@@ -66,6 +67,7 @@ class OpenBlock:
         self._block: RecordBlock | None = None
         self._waiting: list[Any] = []  # decoded, not yet deserialized
         self._ready: list[Any] = []  # deserialized, given back by an interrupted hand-out
+        self._results: dict[int, Any] = {}  # deserialized in this hand-out, by offset
 
     @property
     def partition(self) -> AssignedPartition:
@@ -183,6 +185,11 @@ class OpenBlock:
         self._ready = []
         self.is_done = False
 
+    def forget_results(self) -> None:
+        """Forget what was deserialized, since the records have reached the application."""
+        if self._results:
+            self._results = {}
+
     def park(self) -> None:
         """Free the decoder, which holds memory; it is created again on use."""
         if self._block is not None:
@@ -197,10 +204,16 @@ class OpenBlock:
             self.epoch = -1 if epoch is None else epoch
 
     def _deserialized(self, count: int) -> list[Any]:
+        # Results of an interrupted hand-out are used again; otherwise a signal handler that raises
+        # again and again could keep a hand-out from ever being completed.
         made: list[Any] = []
-        run = self._terms.deserializers.run
+        run, results = self._terms.deserializers.run, self._results
         try:
-            made.extend(run(record) for record in self._waiting[:count])
+            for record in self._waiting[:count]:
+                offset = record.offset
+                if offset not in results:
+                    results[offset] = run(record)
+                made.append(results[offset])
         except DeserializationFailed:
             if not made:
                 raise
