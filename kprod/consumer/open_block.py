@@ -186,7 +186,7 @@ class OpenBlock:
         self.is_done = False
 
     def forget_results(self) -> None:
-        """Forget what was deserialized, since the records have reached the application."""
+        """Forget the deserialized objects, since the records have reached the application."""
         if self._results:
             self._results = {}
 

@@ -21,7 +21,7 @@ COUNT = 40
 
 
 class Stop(BaseException):
-    """What a signal handler raises."""
+    """The exception of a signal handler."""
 
 
 class Passing:
@@ -69,7 +69,7 @@ KINDS = pytest.mark.parametrize("kind", ["deserializer", "interceptor"])
 
 @KINDS
 def test_a_call_of_the_same_consumer(cluster: EmbeddedCluster, kind: str) -> None:
-    """What reads or assigns is rejected; everything else answers, also what asks a broker."""
+    """Methods that read or assign are rejected; all others answer, also those that ask a broker."""
     rejected: list[str] = []
     answers: list[Any] = []
 
@@ -160,7 +160,7 @@ def test_a_close_elsewhere_frees_what_was_fetched(cluster: EmbeddedCluster, way:
 
 
 @KINDS
-def test_what_raises_each_time(cluster: EmbeddedCluster, kind: str) -> None:
+def test_an_exception_each_time(cluster: EmbeddedCluster, kind: str) -> None:
     """A BaseException ends the call, each time; nothing is lost once it has stopped."""
     is_broken = [True]
 
@@ -225,7 +225,7 @@ def test_the_wrong_deserializer_names_the_place_each_time(cluster: EmbeddedClust
 
 
 @KINDS
-def test_what_blocks_keeps_nobody_else_waiting(cluster: EmbeddedCluster, kind: str) -> None:
+def test_a_blocked_call_keeps_nobody_else_waiting(cluster: EmbeddedCluster, kind: str) -> None:
     """Neither the I/O thread, nor calls of other threads; closing takes its timeout."""
     entered, released = threading.Event(), threading.Event()
 

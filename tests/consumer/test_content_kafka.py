@@ -1,4 +1,4 @@
-"""What Apache Kafka stores is what the consumer reads: by its own tool, and by a peer.
+"""The consumer reads what Apache Kafka stores, according to Kafka's own tool and to a peer.
 
 Records of every shape in each codec, logs that began in the old formats, interleaved transactions,
 and a log that was cut by an unclean election.
@@ -68,7 +68,7 @@ DUMPED = re.compile(
 
 
 def dumped(kafka: KafkaNodes, topic: str) -> list[tuple[int, int, int, int, str, str]]:
-    """What Kafka's tool reads of a topic's one partition."""
+    """Records that Kafka's tool reads of a topic's one partition."""
     text = kafka.tools.dump_log_segments(kafka.log_files(topic, 0))
     lines = [line for line in text.split("\n") if line.startswith("| offset")]
     found = []
@@ -90,7 +90,7 @@ def read(kafka: KafkaNodes, topic: str, count: int, **settings: Any) -> list[Any
 
 
 def test_20_000_odd_records(kafka: KafkaNodes) -> None:
-    """Equal to what was sent, to DumpLogSegments' output, and to what confluent-kafka reads."""
+    """Equal to the records sent, to DumpLogSegments' output, and to confluent-kafka's records."""
     topic, rng = kafka.create_topic("odd-content"), random.Random(11)
     sent: list[dict[str, Any]] = []
     for codec in Codec:
@@ -130,7 +130,7 @@ def old_rows(magic: int, base: int) -> list[message_set.RecordInput]:
 
 
 def test_old_formats(kafka: KafkaNodes) -> None:
-    """A log of magic 0 and 1 in each codec of their time, as an upgraded cluster has it, goes on.
+    """A log of magic 0 and 1 in each codec of their time continues, as in an upgraded cluster.
 
     Kafka 4 takes no such records from producers, but serves those that are in a log.
     """
