@@ -17,24 +17,11 @@ from kprod.compression.limits import DECOMPRESSED_BYTES_MAX
 from kprod.errors import CorruptRecord
 from kprod.model import TopicPartition
 from tests.consumer.reading import scripted_consumer, scripted_poll
+from tests.consumer.sealing import ATTRIBUTES, COUNT, RECORDS, sealed
 from tests.network.scripted_logs import Log, LogCluster
-from tests.oracle.crc32c import crc32c
 
 P0 = TopicPartition("orders", 0)
-ATTRIBUTES, CRC, COUNT, RECORDS = 21, 17, 57, 61  # positions in a batch of V2
 MB = 1 << 20
-
-
-def sealed(batch: bytes) -> bytes:
-    """A batch with the length and the checksum that it needs to be believed."""
-    body = batch[ATTRIBUTES:]
-    return (
-        batch[:8]
-        + struct.pack(">i", len(batch) - 12)
-        + batch[12:CRC]
-        + struct.pack(">I", crc32c(body))
-        + body
-    )
 
 
 def spoiled_log(spoil: Any) -> Log:
