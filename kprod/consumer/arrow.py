@@ -34,13 +34,11 @@ def poll_arrow(
     _check("max_bytes", max_bytes)
     columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
     hand_over = engine.parts.hand_over
-    try:
+    with engine.freed_if_closed:
         engine.reading.read(partial(hand_over.take_columns, columns, max_rows, max_bytes), timeout)
         row_count = columns.row_count
         batch = record_batch(columns)
-        hand_over.complete(row_count)
-    finally:
-        engine.end_read()
+    hand_over.complete(row_count)
     return batch
 
 

@@ -35,8 +35,7 @@ _TIME_MAX_MS = 2**63 - 1
 class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
     """Reads records from Kafka.
 
-    An I/O thread fetches ahead, within `fetch_buffer_memory`. Records are decoded by the thread
-    that polls or iterates.
+    An I/O thread fetches ahead, within `fetch_buffer_memory`; the polling thread decodes records.
 
     Example:
         with Consumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -167,11 +166,9 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         No error loses a record: the next poll continues at the positions.
         """
         engine = engine_of(self)
-        try:
+        with engine.freed_if_closed:
             records = engine.reading.poll(timeout, max_records)
-            engine.parts.hand_over.complete(len(records))
-        finally:
-            engine.end_read()
+        engine.parts.hand_over.complete(len(records))
         return records
 
     def poll_arrow(
@@ -226,11 +223,9 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             a record. Errors are raised as by `poll`.
         """
         engine = engine_of(self)
-        try:
+        with engine.freed_if_closed:
             while (chunk := engine.reading.next_chunk()) is not None:
                 yield from engine.parts.hand_over.records_of(chunk)
-        finally:
-            engine.end_read()
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - a record of any class
         """Continue after a record that a deserializer failed on.

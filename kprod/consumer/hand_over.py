@@ -148,10 +148,10 @@ class HandOver:
         Args:
             count: Number of records.
         """
-        self.record_count += count
-        self._is_complete = True
         for block in self._touched:
             block.forget_results()
+        self.record_count += count
+        self._is_complete = True  # last, since a signal handler may raise before
 
     def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> Chunk:
         """Start to return records of one block one by one.
