@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from kprod.broker.broker_metrics import LOG, ROWS
+from kprod.consumer import consumer_metrics
 from kprod.metrics.export import FAMILIES, Family
 from kprod.metrics.metric_windows import WINDOW_MS
 from kprod.metrics.state_log import Event
@@ -116,6 +117,25 @@ _GROUPS = {
     Group.NODE: "Of a broker: `producer-node-metrics.node-<id>`",
 }
 
+_CONSUMER = """
+## Of a consumer
+
+`consumer.metrics()` returns the counters of one consumer, by the names of Kafka's own. Averages
+and maxima are since its start. A partition's group exists once a response has told its log's end.
+
+```python
+from kprod import Consumer
+
+with Consumer("orders", bootstrap_servers="localhost:9092") as consumer:
+    records = consumer.poll(1)
+    metrics = consumer.metrics()
+    assert metrics["consumer-fetch-manager-metrics"]["records-consumed-total"] == len(records)
+```
+
+| group | name | unit | meaning |
+|---|---|---|---|
+"""
+
 _BROKER = """
 ## Of an embedded cluster
 
@@ -147,6 +167,12 @@ def page() -> str:
     for group, heading in _GROUPS.items():
         parts.append(f"\n## {heading}\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n")
         parts += [_line(family) for family in FAMILIES if family.group is group]
+    parts.append(_CONSUMER)
+    parts += [
+        f"| `{consumer_metrics.GROUP}{'.<topic>-<partition>' if row.of_partition else ''}` |"
+        f" `{row.name}` | {row.unit} | {row.meaning} |\n"
+        for row in consumer_metrics.ROWS
+    ]
     parts.append(_BROKER)
     parts += [
         f"| `{f'{LOG}.<topic>-<partition>' if row.group == LOG else row.group}` | `{row.name}` |"

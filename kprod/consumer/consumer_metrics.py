@@ -4,8 +4,51 @@ Thread-safety: any thread.
 Source: Kafka FetchMetricsRegistry (clients 4.3.1).
 """
 
+from typing import NamedTuple
+
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.selection import Selection
+
+GROUP = "consumer-fetch-manager-metrics"
+
+
+class ConsumerMetric(NamedTuple):
+    """A metric of a consumer, for its page.
+
+    Attributes:
+        name: Name in its group.
+        unit: Unit of the value.
+        meaning: Meaning of the value.
+        of_partition: Whether it is in the group of a partition.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    of_partition: bool = False
+
+
+ROWS = (
+    ConsumerMetric("records-consumed-total", "records", "records returned to the application"),
+    ConsumerMetric("bytes-consumed-total", "bytes", "fetched record batches, as brokers sent them"),
+    ConsumerMetric("fetch-total", "requests", "fetch requests that were answered"),
+    ConsumerMetric(
+        "fetch-latency-avg", "ms", "time of a fetch, with the broker's wait, since the start"
+    ),
+    ConsumerMetric("fetch-latency-max", "ms", "longest such time since the start"),
+    ConsumerMetric("records-lag-max", "offsets", "largest lag of an assigned partition"),
+    ConsumerMetric("assigned-partitions", "partitions", "assigned partitions"),
+    ConsumerMetric(
+        "buffered-bytes", "bytes", "memory of responses that have unread records (kprod's own)"
+    ),
+    ConsumerMetric(
+        "truncation-total", "truncations", "truncated logs that were found (kprod's own)"
+    ),
+    ConsumerMetric(
+        "records-lag", "offsets", "offsets between position and log end", of_partition=True
+    ),
+)
+"""All metrics, in the order of the page."""
 
 
 def metrics_of(
@@ -29,7 +72,7 @@ def metrics_of(
     }
     fetches = counts.fetch_count
     found = {
-        "consumer-fetch-manager-metrics": {
+        GROUP: {
             "records-consumed-total": float(parts.hand_over.record_count),
             "bytes-consumed-total": float(counts.bytes_total),
             "fetch-total": float(fetches),
@@ -42,6 +85,6 @@ def metrics_of(
         }
     }
     for key, lag in lags.items():
-        name = f"consumer-fetch-manager-metrics.{key.topic}-{key.partition}"
+        name = f"{GROUP}.{key.topic}-{key.partition}"
         found[name] = {"records-lag": float(lag)}
     return found

@@ -9,6 +9,7 @@ import pytest
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_metrics import GROUP, ROWS
 from kprod.errors import (
     ClosedError,
     ConcurrentPoll,
@@ -518,3 +519,17 @@ def test_a_consumer_that_nobody_has_ends(cluster: EmbeddedCluster) -> None:
     with pytest.warns(ResourceWarning, match="was not closed"):
         del consumer
     assert thread.wait_ended(LIMIT_S)
+
+
+def test_metrics_are_those_of_their_page(cluster: EmbeddedCluster) -> None:
+    """The table of the page has every name, in its group, and no other."""
+    fill(cluster, "t", 3)
+    with consumer_of(cluster) as consumer:
+        consumer.assign([T0])
+        poll_count(consumer, 3)
+        metrics = consumer.metrics()
+    assert list(metrics) == [GROUP, f"{GROUP}.t-0"]
+    for group, of_partition in zip(metrics.values(), (False, True), strict=True):
+        assert list(group) == [it.name for it in ROWS if it.of_partition == of_partition]
+    assert metrics[GROUP]["records-consumed-total"] == 3
+    assert metrics[f"{GROUP}.t-0"]["records-lag"] == 0
