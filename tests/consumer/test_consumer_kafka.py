@@ -42,7 +42,7 @@ def read_by_peer(address: str, topic: str, count: int, **settings: Any) -> list[
     found: list[tuple[Any, ...]] = []
     try:
         while len(found) < count:
-            messages = peer.consume(1_000, LIMIT_S)
+            messages = peer.consume(min(1_000, count - len(found)), LIMIT_S)
             assert messages, f"confluent-kafka read only {len(found)} of {count}"
             found += [
                 (it.offset(), it.timestamp()[1], it.key(), it.value(), it.headers() or [])
