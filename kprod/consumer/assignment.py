@@ -44,25 +44,21 @@ class Assignment:
         """The topics whose metadata is needed."""
         return sorted({key.topic for key in self.partitions} | set(self.topics))
 
-    def replace(
-        self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
-    ) -> list[AssignedPartition]:
+    def replace(self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()) -> None:
         """Replace the assignment; partitions that remain keep their positions.
 
         Args:
             starts: Start positions of the new partitions.
             topics: Topics that are read as a whole; partitions added later are read, too.
-
-        Returns:
-            The partitions that are no longer assigned.
         """
         before = self.partitions
-        self.topics = topics
-        self.partitions = MappingProxyType(
+        made = MappingProxyType(
             {key: before.get(key) or AssignedPartition(key, start) for key, start in starts.items()}
         )
+        # No call between these: an exception of a signal handler leaves the old or the new one.
+        self.topics = topics
+        self.partitions = made
         self.version += 1
-        return [it for key, it in before.items() if key not in self.partitions]
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Assign additional partitions.
@@ -82,6 +78,14 @@ class Assignment:
         """
         self.topics = tuple(it for it in self.topics if it != topic)
         self.version += 1
+
+    def has(self, partition: AssignedPartition) -> bool:
+        """Return whether a partition is assigned, and was not replaced; any thread.
+
+        Args:
+            partition: A partition of this or an earlier assignment.
+        """
+        return self.partitions.get(partition.key) is partition
 
     def of(self, key: object) -> AssignedPartition:
         """Return an assigned partition.

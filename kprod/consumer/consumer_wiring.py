@@ -130,6 +130,7 @@ def _add_reading(engine: ConsumerEngine) -> None:
             deserializers=RecordDeserializers(config.key_deserializer, config.value_deserializer),
         ),
         engine.selection.on_freed,
+        parts.assignment.has,
     )
     parts.topics = TopicWatch(
         parts.metadata, parts.assignment, parts.mailbox, engine.selection.note_partitions

@@ -35,6 +35,7 @@ class HandOver:
         buffer: FetchBuffer,
         terms: DecodingTerms,
         on_freed: Callable[[AssignedPartition], object],
+        is_assigned: Callable[[AssignedPartition], bool],
     ) -> None:
         """Start with no hand-out.
 
@@ -42,10 +43,12 @@ class HandOver:
             buffer: Provides the fetched blocks.
             terms: Rules for decoding records.
             on_freed: Called with each partition that may be fetched again.
+            is_assigned: Whether a partition's records may still be returned.
         """
         self._buffer = buffer
         self._terms = terms
         self._on_freed = on_freed
+        self._is_assigned = is_assigned
         self._ready: deque[OpenBlock | FetchedStep] = deque()
         self._parked: dict[AssignedPartition, deque[OpenBlock | FetchedStep]] = {}
         self._touched: list[OpenBlock] = []
@@ -164,8 +167,12 @@ class HandOver:
         Returns:
             A chunk, for which `end_chunk` must be called.
         """
-        self.complete(len(records))
-        chunk = self._chunk = Chunk(self._touched[-1], taken, records, ident)
+        chunk = Chunk(self._touched[-1], taken, records, ident)
+        count = len(records)
+        # No call between these: a signal handler's exception finds a chunk or a hand-out, not both.
+        self._chunk = chunk
+        self._is_complete = True
+        self.record_count += count
         return chunk
 
     def records_of(self, chunk: Chunk) -> Generator[Any]:
@@ -301,7 +308,7 @@ class HandOver:
         self.settle()
         self._take_arrived()
         for entries in (self._ready, *self._parked.values()):
-            for entry in [each for each in entries if not _is_current(each)]:
+            for entry in [each for each in entries if not self._is_current(each)]:
                 entries.remove(entry)
                 self._drop(entry)
 
@@ -338,7 +345,7 @@ class HandOver:
             if not self._ready:
                 return None
             entry = self._ready[0]
-            if not _is_current(entry):
+            if not self._is_current(entry):
                 self._ready.popleft()
                 self._drop(entry)
             elif entry.partition.paused:
@@ -388,8 +395,6 @@ class HandOver:
             entry.partition.consumed_count += 1
         self._on_freed(entry.partition)
 
-
-def _is_current(entry: OpenBlock | FetchedStep) -> bool:
-    if isinstance(entry, OpenBlock):
-        return entry.fetched.is_current
-    return entry.number == entry.partition.start.number
+    def _is_current(self, entry: OpenBlock | FetchedStep) -> bool:
+        number = entry.fetched.number if isinstance(entry, OpenBlock) else entry.number
+        return number == entry.partition.start.number and self._is_assigned(entry.partition)

@@ -8,22 +8,26 @@ Thread-safety: one thread at a time; `wakeup` from any thread.
 Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
 """
 
-import contextlib
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
+from kprod._core.reader_claim import ReaderClaim
 from kprod.consumer.iterator_chunk import Chunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, State, new_start
-from kprod.errors import ConcurrentPoll, KprodError, WakeupError
+from kprod.errors import KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
 
 class Reading:
-    """The reading part of one consumer."""
+    """The reading part of one consumer.
+
+    Attributes:
+        alone: Excludes a second thread from reading and from changing the assignment.
+    """
 
     def __init__(
         self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start], object]
@@ -36,24 +40,24 @@ class Reading:
         """
         self._parts = parts
         self._restart = restart
-        self._reader: dict[str, tuple[Hashable, object]] = {}  # the reading thread
+        self.alone: ReaderClaim = ReaderClaim(self._check)
         self._is_woken = False
 
     @property
     def is_idle(self) -> bool:
         """Whether no thread is reading."""
-        return not self._reader
+        return self.alone.is_free
 
     def forget_reader(self) -> None:
         """Forget the reading thread, which does not exist, or must not read, in a forked child."""
-        self._reader.clear()
+        self.alone.drop()
 
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
         """Implement `Consumer.poll`; the caller must call `complete` once it has the records."""
         count = (
             self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
         )
-        with self.alone():
+        with self.alone:
             records = self._read(
                 partial(self._parts.hand_over.take, count),
                 self._parts.until_ms(timeout),
@@ -71,7 +75,7 @@ class Reading:
         Returns:
             The last result of `take`.
         """
-        with self.alone():
+        with self.alone:
             return self._read(take, self._parts.until_ms(timeout), raises_problem=True)
 
     def next_chunk(self) -> Chunk | None:
@@ -82,7 +86,7 @@ class Reading:
         """
         limit_ms = self._parts.config.consumer_timeout_ms
         until_ms = None if limit_ms < 0 else self._parts.clock.now_ms() + limit_ms
-        with self.alone():
+        with self.alone:
             take = partial(
                 self._parts.hand_over.take, self._parts.config.max_poll_records, from_one=True
             )
@@ -97,7 +101,7 @@ class Reading:
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes
         """Implement `Consumer.skip`."""
-        with self.alone():
+        with self.alone:
             found = self._parts.assignment.of(TopicPartition(record.topic, record.partition))
             if not self._parts.hand_over.skip(found, record.offset):
                 self._restart(found, new_start(record.offset + 1))
@@ -108,32 +112,10 @@ class Reading:
         self._parts.hand_over.interrupt()
         self._parts.mailbox.notify()
 
-    @contextlib.contextmanager
-    def alone(self) -> Generator[None]:
-        """Count this thread as the reader until the block ends; raise if there is one already.
-
-        Yields:
-            Nothing.
-
-        Raises:
-            ConcurrentPoll: Another thread is reading or iterating, or this one is inside a read.
-            ClosedError: The consumer is closed.
-        """
-        ident = current_ident()
-        token = (ident, object())
-        if self._reader.setdefault("reader", token) is not token:
-            other = self._reader.get("reader", token)[0]
-            who = "this thread already" if other == ident else f"thread {other}"
-            raise ConcurrentPoll(
-                f"this consumer is being read by {who}; one thread at a time may poll, iterate, or"
-                " change the assignment"
-            )
-        try:
-            self._parts.check_open()
-            self._parts.hand_over.check_ident(ident)
-            yield
-        finally:
-            self._reader.pop("reader", None)  # absent in a forked child
+    def _check(self, ident: Hashable) -> None:
+        """Raise if a thread that has claimed the reading must not read."""
+        self._parts.check_open()
+        self._parts.hand_over.check_ident(ident)
 
     def _read(self, take: Callable[[], Any], until_ms: int | None, *, raises_problem: bool) -> Any:  # noqa: ANN401 - as `take` has it
         while True:

@@ -7,10 +7,10 @@ Thread-safety: as documented for each method of `Consumer`.
 Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are added to a topic.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from functools import partial
 
+from kprod._core.reader_claim import ReaderClaim
 from kprod.config.consumer_kinds import ResetPolicy
 from kprod.consumer.assignment import as_partitions, check_topic
 from kprod.consumer.partition_texts import named, no_offset
@@ -29,10 +29,10 @@ class Selection:
     """The partitions of one consumer and their positions.
 
     Attributes:
-        alone: Context manager that excludes a second reading thread; set by `Reading`.
+        alone: Excludes a second reading thread; set by the engine.
     """
 
-    alone: Callable[[], AbstractContextManager[None]]
+    alone: ReaderClaim
 
     def __init__(self, parts: ConsumerParts) -> None:
         """Start with no partitions.
@@ -45,7 +45,7 @@ class Selection:
     def assign(self, given: Iterable[object]) -> None:
         """Implement `Consumer.assign`."""
         keys = as_partitions(given)
-        with self.alone():
+        with self.alone:
             policy = self._parts.config.auto_offset_reset
             self._replace({key: new_start(None, policy=policy) for key in keys})
 
@@ -55,7 +55,7 @@ class Selection:
         if not topics:
             raise ValueError("name at least one topic; unsubscribe() reads nothing more")
         names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
-        with self.alone():
+        with self.alone:
             kept = {
                 key: each.start
                 for key, each in self._parts.assignment.partitions.items()
@@ -65,7 +65,7 @@ class Selection:
 
     def unsubscribe(self) -> None:
         """Implement `Consumer.unsubscribe`."""
-        with self.alone():
+        with self.alone:
             self._replace({})
 
     def note_partitions(self, topic: str, count: int) -> None:
@@ -103,8 +103,7 @@ class Selection:
         self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
     ) -> None:
         self._parts.hand_over.settle()
-        for gone in self._parts.assignment.replace(starts, topics):
-            gone.start = new_start(None)  # makes its fetched records obsolete
+        self._parts.assignment.replace(starts, topics)
         self._parts.hand_over.drop_stale()
         self._parts.client.wakeup()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kprod._core import clock
+from kprod._core import clock, reader_claim
 from kprod._core.aio import async_send
 from kprod._core.aio import loop_batch_waiters as delivery_wait
 from kprod._core.aio import loop_mailbox as loop_calls
@@ -253,6 +253,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         p for p in itertools.chain(_builder().close()) if type(p) is chunk.ChunkPart
     ),
     "ChunkPool": _pool,
+    "ReaderClaim": lambda: reader_claim.ReaderClaim(lambda _: None),
     "MemoryWaiter": lambda: memory_waiter.MemoryWaiter(1, False, 2_048),
     "ChunkChain": _chain,
     "SystemClock": clock.SystemClock,

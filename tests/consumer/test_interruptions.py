@@ -1,0 +1,114 @@
+"""A signal handler's exception at every place of a consumer's calls: nothing is lost or stuck."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import islice
+
+import pytest
+
+from kprod import TopicPartition
+from kprod.broker import EmbeddedCluster
+from kprod.consumer.consumer import Consumer, engine_of
+from tests.consumer.reading import consumer_of, fill
+from tests.interruptions import interrupted_everywhere
+
+RECORDS = 6_000
+T0 = TopicPartition("t", 0)
+AT_LEAST = 20  # places: fewer would mean that nothing was followed
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker with records."""
+    with EmbeddedCluster(brokers=1, topics={"t": 1}) as made:
+        fill(made, "t", RECORDS)
+        yield made
+
+
+def poll(consumer: Consumer, seen: list[int]) -> None:
+    """Read three records."""
+    seen += [record.offset for record in consumer.poll(10, 3)]
+
+
+def poll_arrow(consumer: Consumer, seen: list[int]) -> None:
+    """Read three rows."""
+    seen += consumer.poll_arrow(10, 3).column("offset").to_pylist()
+
+
+def iterate(consumer: Consumer, seen: list[int]) -> None:
+    """Leave a loop after three records."""
+    with closing(iter(consumer)) as records:  # Python swallows what a generator's end raises
+        seen.extend(record.offset for record in islice(records, 3))
+
+
+@pytest.mark.parametrize("read", [poll, poll_arrow, iterate])
+def test_reading(cluster: EmbeddedCluster, read: Callable[[Consumer, list[int]], None]) -> None:
+    """Every record comes once, in order, whatever call was interrupted where."""
+    seen: list[int] = []
+    with consumer_of(cluster, "t", max_poll_records=5) as consumer:
+        poll(consumer, seen)
+        places = 0
+        for where in interrupted_everywhere(partial(read, consumer, seen)):
+            read(consumer, seen)
+            assert seen == list(range(len(seen))), where
+            places += 1
+    assert places > AT_LEAST
+
+
+def seek(consumer: Consumer) -> None:
+    """To an offset."""
+    consumer.seek(T0, 100)
+
+
+def assign(consumer: Consumer) -> None:
+    """The same partition, with the position of its own."""
+    consumer.assign([T0])
+    consumer.seek(T0, 100)
+
+
+def subscribe(consumer: Consumer) -> None:
+    """By topic instead."""
+    consumer.unsubscribe()
+    consumer.subscribe("t")
+    consumer.poll(10, 1)
+    consumer.seek(T0, 100)
+
+
+def pause(consumer: Consumer) -> None:
+    """For a moment."""
+    consumer.seek(T0, 100)
+    consumer.pause(T0)
+    consumer.resume(T0)
+
+
+@pytest.mark.parametrize("change", [seek, assign, subscribe, pause])
+def test_changes(cluster: EmbeddedCluster, change: Callable[[Consumer], None]) -> None:
+    """An interrupted change can be made again, and the next records are the right ones."""
+    places = 0
+    with consumer_of(cluster, fetch_max_wait_ms=10) as consumer:
+        consumer.assign([T0])
+        for where in interrupted_everywhere(partial(change, consumer)):
+            change(consumer)
+            found = [record.offset for record in consumer.poll(10, 3)]
+            assert found == [100, 101, 102], where
+            places += 1
+    assert places > AT_LEAST
+
+
+def test_close(cluster: EmbeddedCluster) -> None:
+    """An interrupted close can be repeated, and then the thread has ended."""
+    consumer = consumer_of(cluster, "t")
+
+    def close() -> None:
+        consumer.close()
+
+    places = 0
+    for where in interrupted_everywhere(close):
+        consumer.close()
+        assert engine_of(consumer).parts.thread.has_ended, where
+        consumer = consumer_of(cluster, "t")
+        assert consumer.poll(10, 3)
+        places += 1
+    consumer.close()
+    assert places > AT_LEAST

@@ -1,0 +1,92 @@
+"""An exception from a signal handler at each place in turn where Python may run one.
+
+CPython runs signal handlers when a function of Python starts or continues, when a loop jumps back,
+and when a call of compiled code has returned. Here an exception comes at the n-th such place in
+kprod's code, so that a test visits them all; a timer would have to be lucky.
+
+Thread-safety: one thread, whose trace function is replaced meanwhile.
+Source: CPython 3.11 to 3.13, Python/ceval.c and Python/bytecodes.c, CHECK_EVAL_BREAKER.
+"""
+
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import kprod
+
+_CODE = str(Path(kprod.__file__).parent)
+_CHECKS = frozenset({"RESUME", "JUMP_BACKWARD", "CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+
+
+class Interrupted(BaseException):
+    """An exception of a signal handler, such as KeyboardInterrupt."""
+
+
+@cache
+def _names(code: CodeType) -> dict[int, str]:
+    return {each.offset: each.opname for each in dis.get_instructions(code)}
+
+
+class _Places:
+    """Counts the places, and raises at one of them."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.where: str | None = None
+        self._last: dict[FrameType, str] = {}
+
+    def trace(self, frame: FrameType, event: str, _: object) -> Any:
+        """Note a call, and follow those of kprod's functions by opcodes."""
+        if frame.f_back is not None and frame.f_back in self._last:
+            self._last[frame.f_back] = ""  # a call of a Python function is no such place at its end
+        if event != "call" or not frame.f_code.co_filename.startswith(_CODE):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        self._last[frame] = "RESUME"
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, _: object) -> Any:
+        if event == "opcode":
+            before = self._last.get(frame, "")
+            now = self._last[frame] = _names(frame.f_code).get(frame.f_lasti, "")
+            is_place = before in _CHECKS or (before == "PRECALL" and now != "CALL")
+            if is_place:  # on 3.11 a specialized PRECALL does the work of both
+                self._left -= 1
+                if self._left == 0:
+                    self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+                    self._last.clear()
+                    raise Interrupted
+        elif event == "return":
+            self._last.pop(frame, None)
+        return self._step
+
+
+def interrupted_everywhere(call: Callable[[], object]) -> Iterator[str]:
+    """Make a call again and again, with an interruption one place further each time.
+
+    Args:
+        call: Runs in this thread; may not catch `Interrupted`.
+
+    Yields:
+        The place in words, after each call that was interrupted; ends with the first that was not.
+    """
+    for number in count(1):
+        places = _Places(number)
+        sys._getframe().f_trace_opcodes = True  # 3.12 looks when the trace function is set
+        before = sys.gettrace()
+        sys.settrace(places.trace)
+        try:
+            call()
+        except Interrupted:
+            pass
+        finally:
+            sys.settrace(before)
+        if places.where is None:
+            return
+        yield places.where
