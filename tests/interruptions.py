@@ -33,12 +33,22 @@ def _names(code: CodeType) -> dict[int, str]:
 
 
 class _Places:
-    """Counts the places, and raises at one of them."""
+    """Counts the places of a call, and raises at one of them."""
 
-    def __init__(self, number: int) -> None:
-        self._left = number
-        self.where: str | None = None
+    def __init__(self) -> None:
+        self._left = 0
         self._last: dict[FrameType, str] = {}
+        self.where: str | None = None
+
+    def visit(self, call: Callable[[], object], number: int) -> None:
+        """Make a call, and raise `Interrupted` at a place of it; at none if that is 0."""
+        self.where = None
+        self._left = number
+        try:
+            call()
+        except Interrupted:
+            sys.settrace(self.trace)  # an exception has ended it
+        self._left = 0
 
     def trace(self, frame: FrameType, event: str, _: object) -> Any:
         """Note a call, and follow those of kprod's functions by opcodes."""
@@ -52,18 +62,17 @@ class _Places:
         return self._step
 
     def _step(self, frame: FrameType, event: str, _: object) -> Any:
-        if event == "opcode":
+        if event == "return":
+            self._last.pop(frame, None)
+        elif event == "opcode" and self._left:
             before = self._last.get(frame, "")
             now = self._last[frame] = _names(frame.f_code).get(frame.f_lasti, "")
-            is_place = before in _CHECKS or (before == "PRECALL" and now != "CALL")
-            if is_place:  # on 3.11 a specialized PRECALL does the work of both
-                self._left -= 1
-                if self._left == 0:
+            if before in _CHECKS or (before == "PRECALL" and now != "CALL"):
+                self._left -= 1  # on 3.11 a specialized PRECALL does the work of both
+                if not self._left:
                     self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
                     self._last.clear()
                     raise Interrupted
-        elif event == "return":
-            self._last.pop(frame, None)
         return self._step
 
 
@@ -71,22 +80,23 @@ def interrupted_everywhere(call: Callable[[], object]) -> Iterator[str]:
     """Make a call again and again, with an interruption one place further each time.
 
     Args:
-        call: Runs in this thread; may not catch `Interrupted`.
+        call: Runs in this thread, once more before the first interruption; may not catch
+            `Interrupted`.
 
     Yields:
         The place in words, after each call that was interrupted; ends with the first that was not.
     """
-    for number in count(1):
-        places = _Places(number)
-        sys._getframe().f_trace_opcodes = True  # 3.12 looks when the trace function is set
-        before = sys.gettrace()
-        sys.settrace(places.trace)
-        try:
-            call()
-        except Interrupted:
-            pass
-        finally:
-            sys.settrace(before)
-        if places.where is None:
-            return
-        yield places.where
+    places = _Places()
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # 3.12 looks when the trace function is set
+    # It stays set: since 3.12 a function's opcodes are followed from its second traced call on.
+    sys.settrace(places.trace)
+    try:
+        places.visit(call, 0)
+        for number in count(1):
+            places.visit(call, number)
+            if places.where is None:
+                return
+            yield places.where
+    finally:
+        sys.settrace(before)
