@@ -167,8 +167,9 @@ class HandOver:
         Returns:
             A chunk, for which `end_chunk` must be called.
         """
-        chunk = Chunk(self._touched[-1], taken, records, ident)
-        count = len(records)
+        block = self._touched[-1]
+        block.forget_results()
+        chunk, count = Chunk(block, taken, records, ident), len(records)
         # No call between these: a signal handler's exception finds a chunk or a hand-out, not both.
         self._chunk = chunk
         self._is_complete = True
@@ -203,13 +204,14 @@ class HandOver:
         if self._chunk is not chunk:
             return
         left_count = chunk.left_count
-        self.record_count -= left_count
         rest = chunk.rest if left_count else []
         if rest:
             offset = rest[0].offset if chunk.in_hand is None else chunk.in_hand.offset + 1
-            chunk.block.give_back(rest, offset)
             if chunk.block not in self._ready:
                 self._ready.appendleft(chunk.block)
+            chunk.block.give_back(rest, offset)
+        # No call since `give_back` has changed the block, so an interrupted call can be repeated.
+        self.record_count -= left_count
         self._chunk = None
 
     def interrupt(self) -> None:
@@ -244,6 +246,7 @@ class HandOver:
         if self._chunk is not None:
             self.end_chunk(self._chunk)
         if not self._touched:
+            self._is_complete = False  # it was set by a call that returned nothing
             return
         if self._is_complete:
             for block in self._touched:
@@ -280,9 +283,10 @@ class HandOver:
         Args:
             partition: A partition that is no longer paused.
         """
-        parked = self._parked.pop(partition, None)
-        if parked is not None:
-            self._ready.extendleft(each for each in reversed(parked) if each not in self._ready)
+        for each in reversed(self._parked.get(partition, ())):
+            if each not in self._ready:
+                self._ready.appendleft(each)
+        self._parked.pop(partition, None)  # last, so an interrupted call can be repeated
 
     def skip(self, partition: AssignedPartition, offset: int) -> bool:
         """Skip a record that could not be deserialized.
@@ -380,12 +384,8 @@ class HandOver:
         self._ready.popleft()
 
     def _parked_bytes(self) -> int:
-        return sum(
-            len(entry.fetched.records)
-            for entries in self._parked.values()
-            for entry in entries
-            if isinstance(entry, OpenBlock)
-        )
+        entries = (it for each in self._parked.values() for it in each)
+        return sum(len(it.fetched.records) for it in entries if isinstance(it, OpenBlock))
 
     def _drop(self, entry: OpenBlock | FetchedStep) -> None:
         if isinstance(entry, OpenBlock):

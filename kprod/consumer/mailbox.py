@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from kprod.clock import Clock
 from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters
+from kprod.errors import KprodError
 from kprod.threads import make_lock
 
 Command = Callable[[], object]
@@ -68,9 +69,20 @@ class Mailbox:
         return bool(self._steps)
 
     def run_steps(self) -> None:
-        """Run the waiting steps, until one raises."""
+        """Run the waiting steps, until one raises.
+
+        A step that a signal handler's exception leaves unfinished runs again: it can be repeated.
+
+        Raises:
+            KprodError: A step's error; the step is done.
+        """
         while self._steps:
-            self._steps.popleft()()
+            try:
+                self._steps[0]()
+            except KprodError:
+                self._steps.popleft()
+                raise
+            self._steps.popleft()
 
     def notify(self) -> None:
         """Wake all waiting threads, which check their conditions again."""

@@ -103,7 +103,11 @@ class Selection:
         self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
     ) -> None:
         self._parts.hand_over.settle()
+        before = self._parts.assignment.partitions
         self._parts.assignment.replace(starts, topics)
+        for each in before.values():
+            if not self._parts.assignment.has(each):
+                each.start = new_start(None)  # the I/O thread fetches no more for it
         self._parts.hand_over.drop_stale()
         self._parts.client.wakeup()
 

@@ -56,6 +56,30 @@ def test_reading(cluster: EmbeddedCluster, read: Callable[[Consumer, list[int]],
     assert places > AT_LEAST
 
 
+@pytest.mark.parametrize("read", [poll, poll_arrow, iterate])
+def test_reading_after_nothing(
+    cluster: EmbeddedCluster, read: Callable[[Consumer, list[int]], None]
+) -> None:
+    """The same where a poll returned nothing before, and where a block ends with its records."""
+    seen: list[int] = []
+    topic = f"few-{read.__name__}"
+    places, sent = 0, 3
+    settings = {"fetch_max_wait_ms": 10, "consumer_timeout_ms": 200}
+    with consumer_of(cluster, topic, **settings) as consumer:
+        fill(cluster, topic, sent)
+        for where in interrupted_everywhere(partial(read, consumer, seen)):
+            fill(cluster, topic, 3)
+            sent += 3
+            while len(seen) < sent:
+                read(consumer, seen)
+            assert seen == list(range(sent)), where
+            assert consumer.poll(0) == []
+            fill(cluster, topic, 3)
+            sent += 3
+            places += 1
+    assert places > AT_LEAST
+
+
 def seek(consumer: Consumer) -> None:
     """To an offset."""
     consumer.seek(T0, 100)
