@@ -82,11 +82,6 @@ class FetchedBlock:
         memory.blocks[id(self)] = self
         memory.in_use_bytes += len(records)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the partition's start is still the one that the block was fetched for."""
-        return self.number == self.partition.start.number
-
 
 class FetchedStep:
     """An action for the polling thread, to run after the preceding blocks of a partition.

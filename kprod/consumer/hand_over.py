@@ -250,7 +250,7 @@ class HandOver:
             return
         if self._is_complete:
             for block in self._touched:
-                if block.fetched.is_current:
+                if self._is_current(block):
                     block.partition.handed = block.place
                 if block.is_done:
                     self._drop(block)

@@ -1,5 +1,6 @@
 """A signal handler's exception at every place of a consumer's calls: nothing is lost or stuck."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 from kprod import TopicPartition
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.mailbox import Mailbox
 from tests.consumer.reading import consumer_of, fill
 from tests.interruptions import interrupted_everywhere
 
@@ -24,6 +26,10 @@ def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(brokers=1, topics={"t": 1}) as made:
         fill(made, "t", RECORDS)
         yield made
+
+
+class Value:
+    """A deserialized object."""
 
 
 def poll(consumer: Consumer, seen: list[int]) -> None:
@@ -136,3 +142,36 @@ def test_close(cluster: EmbeddedCluster) -> None:
         places += 1
     consumer.close()
     assert places > AT_LEAST
+
+
+def test_an_interrupted_step_runs_again() -> None:
+    """A step of the polling thread that a signal handler ended early is not lost."""
+    mailbox = Mailbox()
+    runs: list[int] = []
+
+    def step() -> None:
+        runs.append(len(runs))
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+
+    mailbox.hand(step)
+    with pytest.raises(KeyboardInterrupt):
+        mailbox.run_steps()
+    mailbox.run_steps()
+    assert (runs, mailbox.has_steps) == ([0, 1], False)
+
+
+def test_iteration_keeps_no_object_that_it_has_returned(cluster: EmbeddedCluster) -> None:
+    """Of a block with thousands of records, the chunk in hand alone is alive."""
+    alive: weakref.WeakSet[Value] = weakref.WeakSet()
+    most = 0
+
+    def deserialize(_: bytes | None) -> Value:
+        made = Value()
+        alive.add(made)
+        return made
+
+    with consumer_of(cluster, "t", max_poll_records=10, value_deserializer=deserialize) as consumer:
+        for _ in islice(consumer, 200):
+            most = max(most, len(alive))
+    assert 0 < most <= 2 * 10
