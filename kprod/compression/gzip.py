@@ -1,8 +1,9 @@
 """gzip: RFC 1952 members around deflate, by zlib.
 
-Written as one member in one call. Read in slices, so that the end of a member inside a slice costs
-no copy of the rest of the block. A reader accepts several members after one another, as Java's
-does, up to a bound that keeps the work per byte constant.
+Written as one member in one call. One of usual size is read in one call, too. Others are read in
+slices, since zlib copies what it leaves of one: after the end of a member, or when a step's output
+is full. A reader accepts several members after one another, as Java's does, up to a bound that
+keeps the work per byte constant.
 
 Thread-safety: any thread; the calls release the GIL.
 Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to 9.
@@ -10,13 +11,14 @@ Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to
 
 import zlib
 
-from kprod.compression.limits import BoundedOutput, Buffer, allowed_bytes
+from kprod.compression.limits import STEP_BYTES, BoundedOutput, Buffer, allowed_bytes
 from kprod.errors import CorruptRecord
 
 NAME = "gzip"
 # zlib's number for a 32 KiB window in a gzip wrapper.
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
-_SLICE_BYTES = 1024 * 1024
+_SLICE_BYTES = 128 * 1024
+_SIZE_BYTES = 4  # the end of a member
 # Nobody writes batches of many members; without a bound each empty one costs a copy of a slice.
 _MEMBERS_MAX = 128
 
@@ -47,7 +49,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     Raises:
         CorruptRecord: Truncated, malformed, followed by garbage, or too large.
     """
-    if len(payload) <= _SLICE_BYTES:
+    if _declared_bytes(payload) <= STEP_BYTES:
         whole = _read_only_member(payload, allowed_bytes(len(payload), limit_bytes))
         if whole is not None:
             return whole
@@ -61,17 +63,22 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     raise CorruptRecord(f"gzip: more than {_MEMBERS_MAX} members in one block")
 
 
+def _declared_bytes(payload: Buffer) -> int:
+    """The size that the last member's trailer tells, modulo 2^32: a hint, which may lie."""
+    return int.from_bytes(payload[-_SIZE_BYTES:], "little")
+
+
 def _read_only_member(payload: Buffer, bound_bytes: int) -> bytes | None:
-    """Read the single member that `payload` is, or None if it is something else."""
+    """Read the single, small member that `payload` is, or None if it is something else."""
     member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     try:
         # One byte over the bound is enough to know; 0 would mean "no bound".
-        whole = member.decompress(payload, bound_bytes + 1)
+        whole = member.decompress(payload, min(bound_bytes, STEP_BYTES) + 1)
     except zlib.error:
         return None
     if member.eof and not member.unused_data and len(whole) <= bound_bytes:
         return whole
-    # Several members, or a corrupt one: the slower way tells which.
+    # Several members, a large or a corrupt one: the slower way tells which.
     return None
 
 
@@ -83,9 +90,8 @@ def _read_member(view: memoryview, position: int, output: BoundedOutput) -> int:
         if not piece:
             raise CorruptRecord(f"gzip: the block ends inside a member, after {len(view)} bytes")
         try:
-            # One byte over the bound is enough to know; 0 would mean "no bound".
-            output.add(member.decompress(piece, output.remaining_bytes + 1))
+            output.add(member.decompress(piece, output.step_bytes))
         except zlib.error as error:
             raise CorruptRecord(f"gzip: {error}") from error
-        position += len(piece) - len(member.unused_data)
+        position += len(piece) - len(member.unconsumed_tail) - len(member.unused_data)
     return position

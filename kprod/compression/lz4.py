@@ -19,7 +19,7 @@ import lz4.frame
 import xxhash
 
 from kprod._core.record.block_frames import lz4_frame_bytes_max
-from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.compression.limits import STEP_BYTES, BoundedOutput, Buffer
 from kprod.errors import CorruptRecord
 from kprod.model import CODECS, Codec
 
@@ -45,13 +45,6 @@ _BD_SIZE_MIN = 4
 _LIBRARY_FAST_LEVEL = 0
 _LIBRARY_HIGH_LEVEL_MIN = 3
 _LIBRARY_HIGH_LEVEL_MAX = 12
-
-_STEP_BYTES_MIN = 64 * 1024
-_STEP_BYTES_MAX = 1024 * 1024
-# A byte of a block yields at most 255.
-_EXPANSION_MAX = 255
-# Typical records shrink less than this, so that one step reads a whole block.
-_STEP_RATIO = 8
 
 
 def library_level(level: int) -> int:
@@ -121,18 +114,16 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
         CorruptRecord: Truncated, malformed, dependent blocks, reserved bits, followed by garbage,
             or too large.
     """
-    # The ratio's bound is above what lz4 can reach, so that the absolute one decides.
-    if 0 <= lz4_frame_bytes_max(payload) <= limit_bytes:
+    # Above a step, one call would take more than twice the memory of the output. The ratio's bound
+    # is above what lz4 can reach, so that the absolute one decides.
+    if 0 <= lz4_frame_bytes_max(payload) <= min(limit_bytes, STEP_BYTES):
         try:
             return lz4.frame.decompress(payload)  # type: ignore[no-any-return]
         except RuntimeError as error:
             raise CorruptRecord(f"lz4: {error}") from error
     view = memoryview(payload)
-    is_small = len(view) * _EXPANSION_MAX <= limit_bytes
     output = BoundedOutput(NAME, len(view), limit_bytes)
     header = _checked_header(view)
-    if check_header and is_small and not header[_FLG_OFFSET] & _FLG_CONTENT_SIZE:
-        return _read_whole(payload)
     if not check_header:
         header[-1] = _header_checksum(header[_FLG_OFFSET:-1])
     context = lz4.frame.create_decompression_context()
@@ -144,18 +135,6 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
     if end != len(view):
         raise CorruptRecord(f"lz4: {len(view) - end} bytes follow the end of the frame")
     return output.joined()
-
-
-def _read_whole(payload: Buffer) -> bytes:
-    """Read a frame in one call: it cannot pass the bound, and declares no size to allocate."""
-    whole: bytes
-    try:
-        whole, read_bytes = lz4.frame.decompress(payload, return_bytes_read=True)
-    except RuntimeError as error:
-        raise CorruptRecord(f"lz4: {error}") from error
-    if read_bytes != len(payload):
-        raise CorruptRecord(f"lz4: {len(payload) - read_bytes} bytes follow the end of the frame")
-    return whole
 
 
 def _header_checksum(covered: Buffer) -> int:
@@ -193,11 +172,8 @@ def _feed(context: object, source: Buffer, output: BoundedOutput, *, start: int 
     view = memoryview(source)
     position = 0
     while True:
-        wanted_bytes = max(_STEP_BYTES_MIN, _STEP_RATIO * (len(view) - position))
-        # One byte over the bound is enough to know.
-        step_bytes = min(wanted_bytes, _STEP_BYTES_MAX, output.remaining_bytes + 1)
         piece, read_bytes, at_end = lz4.frame.decompress_chunk(
-            context, view[position:], max_length=step_bytes
+            context, view[position:], max_length=output.step_bytes
         )
         output.add(piece)
         position += read_bytes

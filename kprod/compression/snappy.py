@@ -17,7 +17,7 @@ import struct
 import snappy
 
 from kprod._core.record.block_frames import snappy_block_bytes
-from kprod.compression.limits import Buffer, reject_output
+from kprod.compression.limits import BoundedOutput, Buffer, reject_output
 from kprod.errors import CorruptRecord
 
 NAME = "snappy"
@@ -76,17 +76,14 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     if len(view) < position:
         raise CorruptRecord(f"snappy: the stream's header has {len(view)} of {position} bytes")
     # The two version numbers are ignored: some producers write them little endian.
-    pieces: list[bytes] = []
-    remaining_bytes = limit_bytes
+    output = BoundedOutput(NAME, len(view), limit_bytes)
     while position < len(view):
         end = _block_end(view, position)
         block = view[position + _LENGTH.size : end]
-        remaining_bytes -= _declared_bytes(block)
-        if remaining_bytes < 0:
-            reject_output(NAME, len(view), limit_bytes)
-        pieces.append(_read_block(block))
+        output.require(_declared_bytes(block))
+        output.add(_read_block(block))
         position = end
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return output.joined()
 
 
 def _block_end(view: memoryview, position: int) -> int:

@@ -1,8 +1,10 @@
 """The codecs' common face: levels, what each format has, framing, agreement with other clients."""
 
 import operator
+import random
 import sys
 import threading
+import tracemalloc
 import warnings
 
 import cramjam
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from kprod._core.record.message_set_builder import encode_message_set
 from kprod.compression import compress, compressor, decompress
+from kprod.compression.limits import STEP_BYTES
 from kprod.config.producer_config import ProducerConfig
 from kprod.errors import ConfigError, CorruptRecord, UnsupportedCodec
 from kprod.model import CODECS, Codec
@@ -194,6 +197,29 @@ def test_ratio_counts_past_4_mib() -> None:
     assert 1_000 * len(packed) < (16 << 20)
     with pytest.raises(CorruptRecord, match=f"{len(packed)} compressed bytes grow past 4194304"):
         decompress(Codec.ZSTD, packed)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+@pytest.mark.parametrize("size_bytes", [300_000, 2 << 20, 8 << 20])
+@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+def test_memory_of_decompression(codec: Codec, size_bytes: int, share: float) -> None:
+    """The output grows by an eighth at most, beside two steps of the library."""
+    rng, noise_bytes = random.Random(3), round(1_000 * share)
+    row = bytes(1_000 - noise_bytes)
+    payload = b"".join(rng.randbytes(noise_bytes) + row for _ in range(size_bytes // 1_000))
+    packed = [bytes(compress(codec, payload))]
+    if codec is Codec.ZSTD:
+        packer = zstandard.ZstdCompressor().compressobj()
+        packed.append(packer.compress(payload) + packer.flush())
+    for block in packed:
+        decompress(codec, block)  # imports the library
+        tracemalloc.start()
+        try:
+            assert decompress(codec, block) == payload
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes <= len(payload) * 9 // 8 + 3 * STEP_BYTES
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
