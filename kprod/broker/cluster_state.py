@@ -107,7 +107,7 @@ class ClusterState:
         self.security: BrokerSecurity = security or BrokerSecurity()
         self.identities: Identities = Identities(self.security, clock)
         self.clock: Clock = clock
-        self.timer: Timer = Timer(clock.now_ms())
+        self.timer: Timer = Timer(clock.now_ms(), is_vital=True)
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
         self.logs: PartitionLogs = MemoryLogs(clock)

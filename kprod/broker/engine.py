@@ -173,7 +173,7 @@ class Engine:
         """
         self.now_ms = now_ms
         self.state.logs.deliver_syncs()
-        self.state.timer.advance(now_ms)
+        self._run_due_timers(now_ms)
         waiting = self.state.soon_actions
         # Actions that these schedule run in the next step.
         for _ in range(len(waiting)):
@@ -263,6 +263,17 @@ class Engine:
         _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)
+
+    def _run_due_timers(self, now_ms: int) -> None:
+        """Run due timers; if one fails, the broker has failed, and the others run nevertheless."""
+        is_done = False
+        while not is_done:
+            try:
+                self.state.timer.advance(now_ms)
+            except Exception as error:  # noqa: BLE001 - reported, as a handler's failure is
+                self.report(error)
+            else:
+                is_done = True
 
     def _take_offline(self, names: Sequence[TopicPartition]) -> None:
         """Let partitions lose their leaders, in the next step: a call in this one has failed."""

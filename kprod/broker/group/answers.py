@@ -108,7 +108,7 @@ def answer_sync(member: Member, body: Body) -> bool:
         body: The response.
 
     Returns:
-        True if a join was parked.
+        True if a sync was parked.
     """
     request, member.parked_sync = member.parked_sync, None
     if request is None:

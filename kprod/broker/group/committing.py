@@ -11,7 +11,7 @@ from itertools import starmap
 from kprod.broker.group import sessions
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.leaving import forget_group
-from kprod.broker.group.offsets import OffsetTable
+from kprod.broker.group.offsets_log import Done
 from kprod.broker.group.records import (
     LogRecord,
     Offset,
@@ -80,9 +80,11 @@ def commit(
         done: Called with the error code.
     """
 
+    number = shard.offsets.begin_commit(key for key, _ in commits)
+
     def written(code: int, base_offset: int) -> None:
-        if code == ErrorCode.NONE:
-            for index, (key, offset) in enumerate(commits):
+        for index, (key, offset) in enumerate(commits):
+            if shard.offsets.end_commit(number, key) and code == ErrorCode.NONE:
                 shard.offsets.put(key, offset._replace(log_offset=base_offset + index))
         done(code)
 
@@ -116,7 +118,7 @@ def delete_offsets(
         keys: The offsets to delete; keys without an offset are ignored.
         done: Called with the error code.
     """
-    known = [key for key in keys if _has(shard.offsets, key)]
+    known = [key for key in keys if shard.offsets.is_known(key)]
     if not known:
         done(ErrorCode.NONE)
         return
@@ -127,7 +129,7 @@ def delete_offsets(
                 shard.offsets.remove(key)
         done(code)
 
-    shard.log.append([(offset_key(key), None) for key in known], written)
+    _append_tombstones(shard, known, [], written)
 
 
 def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], object]) -> None:
@@ -151,10 +153,9 @@ def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], o
     if shard.offsets.has_pending(group_id):
         done(ErrorCode.NON_EMPTY_GROUP)
         return
-    keys = [OffsetKey(group_id, *place) for place in shard.offsets.of_group(group_id)]
-    tombstones: list[LogRecord] = [(offset_key(key), None) for key in keys]
-    tombstones.append((group_key(group_id), None))
-    if shard.log.append(tombstones, lambda code, _: done(code)):
+    keys = shard.offsets.keys_of_group(group_id)
+    group_tombstone: LogRecord = (group_key(group_id), None)
+    if _append_tombstones(shard, keys, [group_tombstone], lambda code, _: done(code)):
         for key in keys:
             shard.offsets.remove(key)
         if group.state is not GroupState.DEAD:
@@ -167,5 +168,12 @@ def _check_state(group: Group, event: Event) -> None:
         raise Rejected(code)
 
 
-def _has(offsets: OffsetTable, key: OffsetKey) -> bool:
-    return offsets.get(key.group_id, key.topic, key.partition) is not None
+def _append_tombstones(
+    shard: CoordinatorShard, keys: Sequence[OffsetKey], others: Sequence[LogRecord], done: Done
+) -> bool:
+    """Write tombstones, and disregard the commits before them that are not replicated yet."""
+    if not shard.log.append([*((offset_key(key), None) for key in keys), *others], done):
+        return False
+    for key in keys:
+        shard.offsets.withdraw(key)
+    return True

@@ -39,7 +39,14 @@ _MEMBER_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-6d656d626572")
 class GroupCoordinator:
     """All groups of a cluster."""
 
-    __slots__ = ("_context", "_first_timestamp_ms", "_member_count", "_shards", "_waiting")
+    __slots__ = (
+        "_context",
+        "_expires",
+        "_first_timestamp_ms",
+        "_member_count",
+        "_shards",
+        "_waiting",
+    )
 
     def __init__(self, context: CoordinatorContext) -> None:
         """Coordinate nothing yet.
@@ -54,6 +61,7 @@ class GroupCoordinator:
         # start, so that a cluster that starts again on its directory makes others.
         self._first_timestamp_ms = context.clock.timestamp_ms()
         self._member_count = 0
+        self._expires = False
 
     @property
     def waiting(self) -> Waiting:
@@ -88,7 +96,9 @@ class GroupCoordinator:
             return
         for partition in topic.partitions:
             self.on_partition_changed(partition)
-        self._expire_later()
+        if not self._expires:
+            self._expires = True
+            self._expire_later()
 
     def partition_of(self, group_id: str) -> Partition:
         """The partition of a group; `__consumer_offsets` is made if it is not there.

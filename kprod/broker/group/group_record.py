@@ -65,7 +65,8 @@ def group_of(group_id: str, fields: Mapping[str, Any], timestamp_ms: int) -> Gro
     group.protocol_type = fields["protocol_type"] or None
     for member in _members(fields):
         group.add(member, fields["protocol_type"])
-    group.leader_id = fields["leader"]
+    if fields["leader"] in group.members:
+        group.leader_id = fields["leader"]
     if group.members:
         group.state = GroupState.STABLE
     group.learn_subscriptions()

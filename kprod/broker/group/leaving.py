@@ -79,7 +79,7 @@ def remove(shard: CoordinatorShard, group: Group, member: Member) -> None:
 
 
 def drop(group: Group, member_id: str) -> None:
-    """Remove a member, or an assigned id, for which the log has no space."""
+    """Remove a member, or an assigned id, for which the group has no room."""
     pending = group.pending_joins.pop(member_id, None)
     if pending is not None:
         pending.force_complete()

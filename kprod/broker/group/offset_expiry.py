@@ -25,7 +25,7 @@ def expire_offsets(shard: CoordinatorShard) -> None:
     """
     for group in list(shard.groups.values()):
         expired = expired_keys(shard, group)
-        offsets = shard.offsets.of_group(group.group_id)
+        offsets = shard.offsets.keys_of_group(group.group_id)
         is_over = group.state is GroupState.EMPTY and len(expired) == len(offsets)
         if is_over and not shard.offsets.has_pending(group.group_id):
             delete_group(shard, group.group_id, lambda _: None)

@@ -53,8 +53,8 @@ def replace_static(
         return
 
     def written(code: int) -> None:
-        if group.members.get(new_id) is not new:
-            return  # replaced again, removed, or the coordinator moved; it got its response
+        if new.parked_join is not request:
+            return  # a join phase, another replacement, a removal or a move has answered it
         if code == ErrorCode.NONE:
             _answer(group, new, request, old_leader_id)
         else:

@@ -40,7 +40,7 @@ def sync(shard: CoordinatorShard, request: Request) -> None:
         return
     displaced, member.parked_sync = member.parked_sync, request
     if displaced is not None:
-        # Kafka never responds to the earlier join; here every request gets a response.
+        # Kafka never responds to the earlier sync; here every request gets a response.
         displaced.answer(sync_rejected(ErrorCode.REBALANCE_IN_PROGRESS))
     note_sync(shard, group, member.member_id)
     if member.member_id == group.leader_id:

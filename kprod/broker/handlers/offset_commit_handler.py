@@ -7,7 +7,8 @@ Behaviour, for each partition.
     partition. C. The client's text is longer than `offset_metadata_max_bytes`:
     OFFSET_METADATA_TOO_LARGE. D. A negative offset is stored, as in Kafka. E. The response waits
     until the in-sync replicas of `__consumer_offsets` have the commit, at most
-       `offsets_commit_timeout_ms`.
+       `offsets_commit_timeout_ms`. A commit that is not replicated within it is not seen until the
+       coordinator's next load finds it in the log; Kafka shows it as soon as it is replicated.
 Rights: READ on the group and on the topic.
 Versions: 1 to 10; 1 as Kafka 3.9 served it.
 Left out: version 0, which stored in ZooKeeper.
@@ -113,7 +114,7 @@ class OffsetCommitHandler(Handler):
         taken: list[_Answer] = []
         for topic, entry, answer in wanted:
             metadata = entry["committed_metadata"] or ""
-            if len(metadata) > self._state.config.offset_metadata_max_bytes:
+            if _utf16_length(metadata) > self._state.config.offset_metadata_max_bytes:
                 answer["error_code"] = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)  # case C
                 continue
             key = OffsetKey(request.body["group_id"], topic.name, entry["partition_index"])
@@ -140,6 +141,11 @@ class OffsetCommitHandler(Handler):
             ),
             topic_id=topic.topic_id,
         )
+
+
+def _utf16_length(text: str) -> int:
+    """The length of a text in Java."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _topic_answer(entry: Mapping[str, Any], answers: list[_Answer]) -> _Answer:
