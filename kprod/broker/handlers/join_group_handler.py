@@ -12,8 +12,8 @@ Behaviour.
        chosen; in Kafka the order of a hash map decides.
     F. A client id or instance id that leaves no room for the coordinator's part of the member id
        (more than 32,730 bytes): INVALID_REQUEST. Kafka fails when it writes the group's record.
-    G. While syncs are awaited, a static member that replaces another must sync, and a sync ends the
-       wait; Kafka goes on waiting for the replaced id and rebalances at the end of the wait.
+    G. A static member that replaces another before that one has synced is waited for in its place;
+       Kafka waits for the replaced id, and rebalances when this wait ends.
 Rights: READ on the group.
 Versions: 0 to 9.
 Left out: the protocol of KIP-848.

@@ -1,4 +1,4 @@
-"""Writes to `__consumer_offsets` that wait for followers, while the group goes on."""
+"""Writes to `__consumer_offsets` that wait for followers, while the group's members act."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_a_move_answers_a_replacement_that_is_being_written() -> None:
 
 @pytest.mark.parametrize("how", ["group", "topic", "offset"])
 def test_a_deletion_takes_commits_with_it_that_are_being_written(how: str) -> None:
-    """What is deleted after them stays deleted, also after the next load."""
+    """The deletion follows them in the log, so they stay deleted, also after the next load."""
     script = Script(brokers=2)
     leader = script.find()
     admin = script.member(broker=leader)
@@ -120,7 +120,7 @@ def test_a_deletion_takes_commits_with_it_that_are_being_written(how: str) -> No
 
 
 def test_a_commit_after_a_deletion_counts() -> None:
-    """Both are on their way together."""
+    """The tombstone and the commit wait for the followers together."""
     script = Script(brokers=2)
     leader = script.find()
     admin = script.member(broker=leader)
@@ -197,7 +197,7 @@ def test_a_new_group_whose_record_cannot_be_written() -> None:
 
 
 def test_the_search_for_expired_offsets_runs_once() -> None:
-    """However often `__consumer_offsets` is deleted and made again."""
+    """The topic is deleted and made again five times, and no second search is scheduled."""
     script = Script()
     timer = script.world.cluster._kprod.engine.state.timer
     before = len(timer)
