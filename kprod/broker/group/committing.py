@@ -79,7 +79,6 @@ def commit(
         commits: The commits, at least one.
         done: Called with the error code.
     """
-
     number = shard.offsets.begin_commit(key for key, _ in commits)
 
     def written(code: int, base_offset: int) -> None:

@@ -227,9 +227,12 @@ def test_a_timer_that_fails_is_a_failure_of_the_broker() -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("x" * 4, ErrorCode.NONE), ("\N{CRAB}" * 2, ErrorCode.NONE), ("\N{CRAB}xx", ErrorCode.NONE)]
-    + [("x" * 5, ErrorCode.OFFSET_METADATA_TOO_LARGE)]
-    + [("\N{CRAB}" * 2 + "x", ErrorCode.OFFSET_METADATA_TOO_LARGE)],
+    [
+        ("x" * 4, ErrorCode.NONE),
+        ("\N{CRAB}" * 2, ErrorCode.NONE),
+        ("x" * 5, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("\N{CRAB}" * 2 + "x", ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ],
 )
 def test_the_text_of_a_commit_is_counted_as_java_counts(text: str, code: ErrorCode) -> None:
     """In UTF-16 units."""
