@@ -13,6 +13,7 @@ Parts to keep: `write_flights` and `start_delays`. The rest feeds them and check
 """
 
 import argparse
+import itertools
 import json
 import os
 import secrets
@@ -33,10 +34,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import kprod.spark
+from kprod import Consumer
 from kprod.broker import EmbeddedCluster
 from kprod.cli.flights import FLIGHT_COUNT, find_flights
 from kprod.network.topic_admin import create_topic
-from kprod.network.topic_reader import TopicReader
 
 PARTITIONS = 6
 BROKERS = 3
@@ -192,10 +193,10 @@ def drop_files(pipeline: Pipeline, progress: Progress) -> None:
 
 def read_values(servers: str, topic: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Read a topic back: each record's key and object."""
-    with TopicReader(servers, topic) as reader:
-        for _, record in reader:
-            key = "" if record.key is None else bytes(record.key).decode()
-            yield key, json.loads(bytes(record.value or b"{}"))
+    with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        count = sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
+        for record in itertools.islice(consumer, count):
+            yield (record.key or b"").decode(), json.loads(record.value or b"{}")
 
 
 def compare(pipeline: Pipeline, progress: Progress) -> list[str]:

@@ -40,7 +40,6 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/network/transport.py": ({"socket"}, "a `Transport`"),
     "kprod/network/resolver.py": ({"socket", "threading"}, "a `Resolver`, with its threads"),
     "kprod/network/address_cursor.py": ({"socket"}, "numbers of address families, no socket"),
-    "kprod/network/topic_reader.py": ({"random"}, "the default of its `rng`"),
     "kprod/network/standalone_client.py": ({"random"}, "the default of its `rng`"),
     "kprod/network/admin_client.py": ({"random"}, "the default of its `rng`"),
     "kprod/_core/json/json_times.pyx": ({"datetime"}, "the epoch and a zone's offsets; no clock"),

@@ -24,7 +24,7 @@ COMPONENTS = {"kprod.compression", "kprod.config", "kprod.timer"}
 OF_DEVELOPERS = {"architecture.md", "developing.md"}
 CHECKED_BY_PRIVATE_MEANS = {
     "examples/spark_pipeline.py": {  # what feeds and checks the pipeline
-        *("kprod.cli.flights", "kprod.network.topic_admin", "kprod.network.topic_reader"),
+        *("kprod.cli.flights", "kprod.network.topic_admin"),
     }
 }
 

@@ -5,7 +5,8 @@ Thread-safety: one thread.
 
 from collections.abc import Sequence
 
-from kprod.model import Record, RecordMetadata
+from kprod.model import RecordMetadata
+from kprod.record.blocks import ConsumerRecord
 
 
 class Comparison:
@@ -37,13 +38,13 @@ class Comparison:
             self.different_count += 1  # two records cannot have the same position
         offsets[metadata.offset] = index
 
-    def compare(self, partition: int, record: Record) -> None:
+    def compare(self, record: ConsumerRecord) -> None:
         """Compare a record that was read back.
 
         Args:
-            partition: The partition that it was read from.
             record: The record; one that was not sent counts as surplus.
         """
+        partition = record.partition
         index = self._places.get(partition, {}).pop(record.offset, None)
         if index is None:
             self.surplus_count += 1

@@ -19,12 +19,14 @@ from click.shell_completion import CompletionItem
 
 from kprod.config import ClientConfig, ProducerConfig
 from kprod.config.config_file import read_config_file, with_overrides
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.environment import (
     CONFIG_VARIABLE,
     setting_names,
     settings_for,
     settings_of_environment,
 )
+from kprod.consumer.consumer import Consumer
 from kprod.errors import ConfigError, KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.network.admin_client import TIMEOUT_MS, AdminClient
@@ -183,12 +185,38 @@ def open_admin(config: ClientConfig, *, timeout_ms: int = TIMEOUT_MS) -> Generat
     Yields:
         The connection. Logging is disabled, since an error ends the command with its text.
     """
+    with _without_logging(), AdminClient(config, timeout_ms=timeout_ms) as admin:
+        yield admin
+
+
+@contextlib.contextmanager
+def open_reader(settings: Mapping[str, object], **more: object) -> Generator[Consumer]:
+    """Open a consumer of the records in the logs, for as long as a command needs it.
+
+    Args:
+        settings: A client's settings; those that no consumer has are left out.
+        more: Settings by their Python names, which win.
+
+    Yields:
+        The consumer, without assigned partitions. Logging is disabled, as by `open_admin`.
+
+    Raises:
+        ConfigError: A setting is wrong.
+    """
+    own = with_overrides(
+        settings_for(ConsumerConfig, settings), {"auto.offset.reset": "earliest", **more}
+    )
+    with _without_logging(), Consumer(settings=own) as consumer:
+        yield consumer
+
+
+@contextlib.contextmanager
+def _without_logging() -> Generator[None]:
     logger = guarded_logger("kprod").target
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        with AdminClient(config, timeout_ms=timeout_ms) as admin:
-            yield admin
+        yield
     finally:
         logger.setLevel(level)
 

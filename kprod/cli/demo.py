@@ -24,6 +24,7 @@ from kprod.cli.connecting import (
     connection_options,
     names_brokers,
     open_admin,
+    open_reader,
     settings_of,
 )
 from kprod.cli.flights import FLIGHT_COUNT, find_flights, read_flights
@@ -31,10 +32,10 @@ from kprod.cli.summary import Sending, summary_lines
 from kprod.clock import SystemClock
 from kprod.config import ProducerConfig
 from kprod.config.config_file import with_overrides
+from kprod.consumer.whole_topic import records_to_end
 from kprod.errors import ConfigError, KprodError
 from kprod.model import RecordMetadata
 from kprod.network.topic_admin import make_topic
-from kprod.network.topic_reader import TopicReader
 
 TOPIC = "flights"
 PARTITION_COUNT = 6
@@ -92,9 +93,8 @@ def run_demo(settings: Mapping[str, object]) -> bool:
             cluster = stack.enter_context(EmbeddedCluster(BROKER_COUNT, {TOPIC: PARTITION_COUNT}))
             settings, topic = {**settings, "bootstrap.servers": cluster.bootstrap_servers}, TOPIC
         settings = with_overrides({"client.id": "kprod-demo"}, settings)
-        config = ProducerConfig.parse(settings)
         if topic != TOPIC:
-            with open_admin(config) as admin:
+            with open_admin(ProducerConfig.parse(settings)) as admin:
                 make_topic(admin, topic, PARTITION_COUNT)
         progress = stack.enter_context(_progress_bars())
         flights = list(_watched(progress, "reading the table", read_flights(table)))
@@ -103,8 +103,8 @@ def run_demo(settings: Mapping[str, object]) -> bool:
         comparison = Comparison(flights)
         sending = acknowledge_all(futures, comparison, sending)
         with _bar(progress, "reading back") as advance:
-            batch_count = compare_all(config, topic, comparison, advance)
-    for line in summary_lines(sending, comparison, batch_count=batch_count, topic=topic):
+            compare_all(settings, topic, comparison, advance)
+    for line in summary_lines(sending, comparison, topic=topic):
         click.echo(line)
     return comparison.is_whole
 
@@ -138,8 +138,10 @@ def send_all(
         producer.flush()
         advance(len(flights) % STEP_COUNT)
         elapsed_ns = clock.now_ns() - began_ns
+        batch_count = int(producer.metrics()["producer-metrics"]["batch-send-total"])
     sending = Sending(
         record_count=len(flights),
+        batch_count=batch_count,
         bytes_count=sum(len(key) + len(value) for key, value in flights),
         elapsed_ns=elapsed_ns,
         latencies_ns=latencies_ns,
@@ -171,6 +173,7 @@ def acknowledge_all(
                 failures.append(f"{type(error).__name__}: {error}")
     return Sending(
         record_count=sending.record_count,
+        batch_count=sending.batch_count,
         bytes_count=sending.bytes_count,
         elapsed_ns=sending.elapsed_ns,
         latencies_ns=sending.latencies_ns,
@@ -180,26 +183,22 @@ def acknowledge_all(
 
 
 def compare_all(
-    config: ProducerConfig, topic: str, comparison: Comparison, advance: Advance
-) -> int:
+    settings: Mapping[str, object], topic: str, comparison: Comparison, advance: Advance
+) -> None:
     """Read the topic back and compare every record.
 
     Args:
-        config: The client's settings.
+        settings: The client's settings.
         topic: The topic to read completely.
         comparison: Gets every record.
         advance: Advances the progress bar by a number of records.
-
-    Returns:
-        The number of record batches read.
     """
-    with TopicReader(config, topic) as reader:
-        for count, (partition, record) in enumerate(reader, start=1):
-            comparison.compare(partition, record)
+    with open_reader(settings) as consumer:
+        for count, record in enumerate(records_to_end(consumer, topic), start=1):
+            comparison.compare(record)
             if count % STEP_COUNT == 0:
                 advance(STEP_COUNT)
         advance(comparison.verified_count % STEP_COUNT)
-        return reader.batch_count
 
 
 def _stopwatch(

@@ -10,7 +10,7 @@ Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -18,16 +18,19 @@ import click
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from kprod.cli.connecting import (
+    all_settings,
     client_config,
     complete_topic,
     connection_options,
     open_admin,
+    open_reader,
 )
 from kprod.cli.dump_tables import TABLE_SUFFIXES, partition_files, print_table
 from kprod.cli.progress_bar import ProgressBar
+from kprod.cli.raw_log import raw_entries
 from kprod.config import ClientConfig
+from kprod.consumer.whole_topic import offset_ranges
 from kprod.errors import CorruptRecord
-from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.record.description import (
     RECORD_INDENT,
     as_json,
@@ -119,10 +122,10 @@ def dump(**options: Unpack[DumpOptions]) -> int:
     if topic is None:
         sound = [_print_path(name, style) for name in files]
     else:
-        config = client_config(options)
-        with open_admin(config) as admin:
+        with open_admin(client_config(options)) as admin:
             admin.connect()  # fail immediately if the cluster is unreachable
-        sound = dump_topic(config, topic, options["partition"], style=style)
+        settings = all_settings(options, ClientConfig)
+        sound = dump_topic(settings, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
 
 
@@ -140,12 +143,12 @@ def _print_path(name: str, style: DumpStyle) -> bool:
 
 
 def dump_topic(
-    cluster: ClientConfig, topic: str, partitions: Sequence[int], *, style: DumpStyle
+    settings: Mapping[str, object], topic: str, partitions: Sequence[int], *, style: DumpStyle
 ) -> list[bool]:
     """Print the partitions of a topic one after another.
 
     Args:
-        cluster: The client settings.
+        settings: The client settings.
         topic: Name of an existing topic.
         partitions: The partitions to print; all if empty.
         style: The output form.
@@ -156,14 +159,12 @@ def dump_topic(
     Raises:
         KprodError: The topic cannot be read.
     """
-    with TopicReader(cluster, topic, partitions=partitions or None) as reader:
-        known = sorted(reader.ranges())
     sound = []
-    options = ReaderOptions(check_crc=False)  # damaged batches are printed, not raised
-    for partition in known:
-        printer = LogPrinter(f"{topic}-{partition}", style)
-        with TopicReader(cluster, topic, partitions=[partition], options=options) as reader:
-            sound.append(printer.print_entries(_located(entry for _, entry in reader.entries())))
+    with open_reader(settings) as consumer:
+        for key, (start, end) in offset_ranges(consumer, topic, partitions or None).items():
+            printer = LogPrinter(f"{topic}-{key.partition}", style)
+            entries = raw_entries(consumer, key, start, end)
+            sound.append(printer.print_entries(_located(entries)))
     return sound
 
 

@@ -168,7 +168,7 @@ def perf(**options: Unpack[PerfOptions]) -> int:
     """  # noqa: D301 - click ends the help at \f
     load = _load_of(options)
     write_report = _report_writer(load)
-    with open_admin(load.config) as admin:
+    with open_admin(ProducerConfig.parse(load.own_settings)) as admin:
         admin.connect()  # to say at once that the cluster is away
         if options["partitions"] is not None:
             make_topic(admin, options["topic"], options["partitions"])
@@ -199,13 +199,13 @@ class Load(NamedTuple):
     Attributes:
         options: As typed.
         settings: The clients' settings, as written.
-        config: Settings for kprod's own connections.
+        own_settings: Settings for kprod's own connections.
         payloads: Source of the values.
     """
 
     options: PerfOptions
     settings: Mapping[str, object]
-    config: ProducerConfig
+    own_settings: Mapping[str, object]
     payloads: PayloadPlan
 
     def workloads(self, client: str, number: int) -> list[Workload]:
@@ -251,11 +251,12 @@ def _load_of(options: PerfOptions) -> Load:
     if options["producers"] > options["num_records"]:
         raise click.UsageError("--producers must not be more than --num-records")
     settings = all_settings(options, ProducerConfig)
+    own_settings = _own_settings(settings, options["client"])
     try:
-        config = ProducerConfig.parse(_own_settings(settings, options["client"]))
+        ProducerConfig.parse(own_settings)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
-    return Load(options, settings, config, payloads)
+    return Load(options, settings, own_settings, payloads)
 
 
 def _payloads_of(options: PerfOptions) -> PayloadPlan:
@@ -292,14 +293,14 @@ def _run_round(load: Load, client: str, number: int) -> tuple[PerfResult, int | 
     workloads = load.workloads(client, number)
     if len(options["client"]) * options["rounds"] > 1:
         click.echo(f"== {client}, round {number + 1} of {options['rounds']}")
-    before = end_offset_sum(load.config, options["topic"])
+    before = end_offset_sum(load.own_settings, options["topic"])
     with PerfRound(workloads, SystemClock()) as running, _stopping(running) as interrupted:
         for interval in running.intervals(options["reporting_interval"] / 1_000, _live()):
             _clear_live()
             click.echo(interval_line(interval))
         result = running.result
     _clear_live()
-    growth = end_offset_sum(load.config, options["topic"]) - before
+    growth = end_offset_sum(load.own_settings, options["topic"]) - before
     for line in summary_lines(result, has_warmup=options["warmup_records"] > 0):
         click.echo(line)
     for line in detail_lines(result, workloads[0].sample_every, growth):

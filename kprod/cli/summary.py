@@ -18,6 +18,7 @@ class Sending:
 
     Attributes:
         record_count: Number of records sent.
+        batch_count: Number of batches sent, counted at each attempt.
         bytes_count: Total size of keys and values.
         elapsed_ns: Time from the first `send` to the last delivery.
         latencies_ns: Times from `send` to delivery, for a sample of the records.
@@ -26,6 +27,7 @@ class Sending:
     """
 
     record_count: int
+    batch_count: int
     bytes_count: int
     elapsed_ns: int
     latencies_ns: Sequence[int]
@@ -49,15 +51,12 @@ def percentile(samples: Sequence[int], percent: int) -> int | None:
     return sorted(samples)[max(rank, 1) - 1]
 
 
-def summary_lines(
-    sending: Sending, comparison: Comparison, *, batch_count: int, topic: str
-) -> list[str]:
+def summary_lines(sending: Sending, comparison: Comparison, *, topic: str) -> list[str]:
     """Return the lines of the report, one fact each.
 
     Args:
         sending: Statistics of sending.
         comparison: The comparison of sent and received records.
-        batch_count: Number of record batches read back.
         topic: The topic.
 
     Returns:
@@ -71,8 +70,8 @@ def summary_lines(
         ("bytes", f"{sending.bytes_count:,}"),
         ("time", f"{seconds:.2f} s"),
         ("records/s", f"{rate:,.0f}"),
-        ("batches", f"{batch_count:,}"),
-        ("records/batch", f"{sending.record_count / max(batch_count, 1):,.1f}"),
+        ("batches", f"{sending.batch_count:,}"),
+        ("records/batch", f"{sending.record_count / max(sending.batch_count, 1):,.1f}"),
         ("latency p50", _milliseconds(percentile(sending.latencies_ns, 50))),
         ("latency p99", _milliseconds(percentile(sending.latencies_ns, 99))),
     ]

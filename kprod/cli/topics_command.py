@@ -17,18 +17,20 @@ from click.shell_completion import CompletionItem
 
 from kprod.broker.topic_settings import TOPIC_SETTINGS
 from kprod.cli.connecting import (
+    all_settings,
     client_config,
     complete_topic,
     connection_options,
     open_admin,
+    open_reader,
     pairs,
 )
 from kprod.cli.hints import HintingGroup
 from kprod.config import ClientConfig
+from kprod.consumer.whole_topic import offset_ranges
 from kprod.errors import BrokerError
 from kprod.network import topic_admin
 from kprod.network.topic_admin import OWN_SETTING, PartitionState, TopicSettingView, TopicState
-from kprod.network.topic_reader import TopicReader
 from kprod.protocol.error_table import ErrorCode
 from kprod.wording import counted
 
@@ -103,15 +105,14 @@ def describe_command(
     **options: Any,  # noqa: ANN401 - click's
 ) -> None:
     """Print topics with their partitions, leaders, replicas and settings."""
-    config = client_config(options)
-    with open_admin(config) as admin:
+    with open_admin(client_config(options)) as admin:
         for state in topic_admin.describe_topics(admin, list(dict.fromkeys(names))):
             settings = [
                 view
                 for view in topic_admin.describe_settings(admin, state.name)
                 if all_settings or view.source == OWN_SETTING
             ]
-            ranges = _ranges(config, state.name) if offsets else {}
+            ranges = _ranges(options, state.name) if offsets else {}
             if as_json:
                 described = _as_json(state, settings, ranges)
                 click.echo(json.dumps(described, ensure_ascii=False))
@@ -238,9 +239,10 @@ def delete_command(*, names: Sequence[str], is_agreed: bool, **options: Any) -> 
     return EXIT_FAILED if rejected else 0
 
 
-def _ranges(config: ClientConfig, topic: str) -> Mapping[int, tuple[int, int]]:
-    with TopicReader(config, topic) as reader:
-        return reader.ranges()
+def _ranges(options: Mapping[str, Any], topic: str) -> Mapping[int, tuple[int, int]]:
+    with open_reader(all_settings(options, ClientConfig)) as consumer:
+        ranges = offset_ranges(consumer, topic)
+    return {key.partition: it for key, it in ranges.items()}
 
 
 def _as_json(

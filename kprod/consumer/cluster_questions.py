@@ -13,7 +13,8 @@ from kprod.consumer.assignment import check_topic
 from kprod.consumer.offset_lookup import FoundOffset, OffsetQuestion
 from kprod.consumer.partition_texts import named
 from kprod.consumer.parts import ConsumerParts
-from kprod.errors import KprodError, MetadataTimeout, UnknownTopic, own_copy
+from kprod.consumer.topic_watch import topic_error
+from kprod.errors import KprodError, MetadataTimeout, own_copy
 from kprod.model import TopicPartition
 
 _SLICE_MS = 200  # interval of the checks whether the I/O thread still runs
@@ -102,9 +103,7 @@ class ClusterQuestions:
                 )
         count = self._parts.metadata.snapshot.partition_count(topic)
         if count is None:
-            raise self._parts.metadata.error_of(topic) or UnknownTopic(
-                f"the cluster has no topic {topic!r}"
-            )
+            raise topic_error(topic, self._parts.metadata.error_of(topic))
         return [TopicPartition(topic, number) for number in range(count)]
 
     def _await(self, done: BatchResult, until_ms: int | None) -> None:

@@ -9,6 +9,7 @@ Source: Kafka OffsetFetcher (clients 4.3.1); ListOffsetsRequest.json.
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from kprod._core.wire.wire_bounds import Bounds
@@ -30,6 +31,7 @@ _VERSIONS = (1, 11)  # older responses have a list of segments
 _COMMITTED_VERSIONS = (2, 11)  # the first version with an isolation level
 _PARTITION_BYTES = 1_024
 _NO_REPLICA = -1
+_NO_RECORD = -1  # no record is at or after the time
 
 
 class FoundOffset(NamedTuple):
@@ -159,7 +161,7 @@ class OffsetLookup:
                     totals={"topics": len(asked), "partitions": len(asked)},
                     unread={"old_style_offsets"},
                 ),
-                check=check_offsets,
+                check=partial(check_offsets, asked),
             ),
             now_ms,
         )
@@ -216,21 +218,25 @@ class OffsetLookup:
             self._questions.add(question)
 
 
-def check_offsets(body: Mapping[str, Any]) -> None:
+def check_offsets(asked: Mapping[TopicPartition, OffsetQuestion], body: Mapping[str, Any]) -> None:
     """Reject impossible offsets.
 
     Args:
+        asked: The queries of the request.
         body: A ListOffsets response.
 
     Raises:
-        RemoteProtocolError: An offset is below −1 or above the largest possible one.
+        RemoteProtocolError: An offset is above the largest possible one, or below 0; −1 is possible
+            for a query by time.
     """
     for topic in body["topics"]:
         for answer in topic["partitions"]:
-            if not answer["error_code"] and not -1 <= answer["offset"] < OFFSET_MAX:
+            question = asked.get(TopicPartition(topic["name"], answer["partition_index"]))
+            least = _NO_RECORD if question is None or question.timestamp >= 0 else 0
+            if not answer["error_code"] and not least <= answer["offset"] < OFFSET_MAX:
                 raise RemoteProtocolError(
                     f"a ListOffsets response gives partition {answer['partition_index']} the"
-                    f" offset {answer['offset']}; offsets are −1 (none) to {OFFSET_MAX - 1}"
+                    f" offset {answer['offset']}; it is from {least} to {OFFSET_MAX - 1}"
                 )
 
 

@@ -71,22 +71,17 @@ class OffsetReset:
         question = OffsetQuestion(
             partition.key,
             timestamp,
-            lambda found: self._take(partition, start, timestamp, found),
+            lambda found: self._take(partition, start, found),
             lambda error: self._on_error(partition, error),
         )
         self._questions[partition] = question
         self._lookup.ask(question)
 
-    def _take(
-        self, partition: AssignedPartition, start: Start, timestamp: int, found: FoundOffset
-    ) -> None:
+    def _take(self, partition: AssignedPartition, start: Start, found: FoundOffset) -> None:
         self._questions.pop(partition, None)
         if partition.number != start.number:
             return
         if found.offset < 0:
-            if timestamp == LATEST_TIMESTAMP:
-                error = KprodError(f"the leader of {partition.key} knows no end of its log")
-                self._on_error(partition, error)
             self._ask(partition, start, LATEST_TIMESTAMP)  # no record is that new
             return
         partition.resolved = Place(start.number, found.offset, found.leader_epoch)

@@ -72,7 +72,7 @@ class TopicWatch:
             elif error is not None:
                 since_ms = self._missing_since.setdefault(name, now_ms)
                 if not error.retriable or now_ms - since_ms >= TOPIC_WAIT_MS:
-                    self.note(name, _error_of(name, error))
+                    self.note(name, topic_error(name, error))
         for subject in [it for it in self._problems if isinstance(it, str) and it not in names]:
             del self._problems[subject]
 
@@ -135,8 +135,16 @@ class _Raise:
         raise own_copy(self._error)
 
 
-def _error_of(name: str, error: KprodError) -> KprodError:
-    code = getattr(error, "code", None)
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+def topic_error(name: str, error: KprodError | None) -> KprodError:
+    """Create the error for a topic without metadata.
+
+    Args:
+        name: The topic's name.
+        error: The brokers' error; None if they do not list the topic.
+
+    Returns:
+        `UnknownTopic`, or the brokers' error if it is another one.
+    """
+    if error is None or getattr(error, "code", None) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopic(f"the cluster has no topic {name!r}")
     return error

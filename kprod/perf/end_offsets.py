@@ -3,18 +3,22 @@
 Thread-safety: pure functions.
 """
 
-from kprod.config import ClientConfig
+from collections.abc import Mapping
+
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.environment import settings_for
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.whole_topic import offset_ranges
 from kprod.errors import UnknownTopic
-from kprod.network.topic_reader import ReaderOptions, TopicReader
 
 _TOPIC_WAIT_MS = 500
 
 
-def end_offset_sum(config: ClientConfig, topic: str) -> int:
+def end_offset_sum(settings: Mapping[str, object], topic: str) -> int:
     """Add up the end offsets of a topic's partitions.
 
     Args:
-        config: The client settings.
+        settings: A client's settings; those that no consumer has are left out.
         topic: The topic's name.
 
     Returns:
@@ -23,9 +27,9 @@ def end_offset_sum(config: ClientConfig, topic: str) -> int:
     Raises:
         KprodError: No broker responded.
     """
-    options = ReaderOptions(topic_wait_ms=_TOPIC_WAIT_MS)
     try:
-        with TopicReader(config, topic, options=options) as reader:
-            return sum(end for _, end in reader.ranges().values())
+        with Consumer(settings=settings_for(ConsumerConfig, settings)) as consumer:
+            ranges = offset_ranges(consumer, topic, topic_wait_ms=_TOPIC_WAIT_MS)
+        return sum(end for _, end in ranges.values())
     except UnknownTopic:
         return 0

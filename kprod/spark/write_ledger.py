@@ -13,11 +13,14 @@ Source: Delta Lake's options txnAppId and txnVersion, for the idea.
 
 from collections.abc import Mapping
 
-from kprod import Producer
+from kprod import Consumer, Producer
 from kprod.config import ProducerConfig
+from kprod.config.config_file import with_overrides
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.environment import settings_for
+from kprod.consumer.whole_topic import records_to_end
 from kprod.errors import BrokerError, KprodError, UnknownTopic
 from kprod.network.topic_admin import create_topic
-from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import WriteReport
@@ -25,7 +28,9 @@ from kprod.spark.task_messages import WriteReport
 __all__ = ["WriteLedger"]
 
 KEY_PREFIX = "write/"  # other kinds of entries may share the topic
-READER = ReaderOptions(timeout_ms=8_000, topic_wait_ms=1_000)
+READER = {"client.id": "kprod-ledger", "auto.offset.reset": "earliest"}
+READER_TIMEOUT_MS = 8_000
+TOPIC_WAIT_MS = 1_000
 ENTRY_TIMEOUT_S = 30.0
 
 
@@ -86,8 +91,10 @@ class WriteLedger:
 
     def _read(self, write_id: str) -> WriteReport | None:
         key, found = _key(write_id), None
-        with TopicReader(self._config(), self._topic, options=READER) as reader:
-            for _, record in reader:
+        reader = {**READER, "default.api.timeout.ms": READER_TIMEOUT_MS}
+        settings = with_overrides(settings_for(ConsumerConfig, self._settings), reader)
+        with Consumer(settings=settings) as consumer:
+            for record in records_to_end(consumer, self._topic, topic_wait_ms=TOPIC_WAIT_MS):
                 if record.key == key:
                     found = record.value
         return None if found is None else WriteReport.from_json(bytes(found).decode())

@@ -8,17 +8,15 @@ from kprod.broker import EmbeddedCluster
 from kprod.cli import app, demo
 from kprod.cli.comparison import Comparison
 from kprod.cli.flights import FlightsMissing
-from kprod.config import ProducerConfig
 from kprod.errors import BrokerError
 from kprod.network.topic_admin import create_topic
 
 FLIGHTS = [(f"carrier-{n % 7}".encode(), f'{{"flight":{n}}}'.encode() * 5) for n in range(5_000)]
 
 
-def _named(cluster: EmbeddedCluster) -> tuple[dict[str, object], ProducerConfig]:
-    """Settings that name the cluster, as written and as checked."""
-    settings: dict[str, object] = {"bootstrap.servers": cluster.bootstrap_servers}
-    return settings, ProducerConfig.parse(settings)
+def _named(cluster: EmbeddedCluster) -> dict[str, object]:
+    """Settings that name the cluster."""
+    return {"bootstrap.servers": cluster.bootstrap_servers}
 
 
 def _ignore(count: int) -> None:
@@ -35,27 +33,27 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def test_sent_records_are_read_back(cluster: EmbeddedCluster) -> None:
     """A topic is made, every record sent, acknowledged, read back and found equal."""
     create_topic(cluster.bootstrap_servers, "there-and-back", 6)
-    settings, config = _named(cluster)
+    settings = _named(cluster)
     sending, futures = demo.send_all(settings, "there-and-back", FLIGHTS, _ignore)
     comparison = Comparison(FLIGHTS)
     sending = demo.acknowledge_all(futures, comparison, sending)
-    batch_count = demo.compare_all(config, "there-and-back", comparison, _ignore)
+    demo.compare_all(settings, "there-and-back", comparison, _ignore)
     assert comparison.is_whole
     assert sending.failure_count == 0
     assert len(sending.latencies_ns) == len(FLIGHTS) // demo.SAMPLE_EVERY
-    assert 1 <= batch_count <= len(FLIGHTS)
+    assert 1 <= sending.batch_count <= len(FLIGHTS)
 
 
 def test_a_record_that_is_lost_is_found_out(cluster: EmbeddedCluster) -> None:
     """A log cut behind the producer's back fails the comparison."""
     create_topic(cluster.bootstrap_servers, "cut", 1)
-    settings, config = _named(cluster)
+    settings = _named(cluster)
     sending, futures = demo.send_all(settings, "cut", FLIGHTS[:100], _ignore)
     comparison = Comparison(FLIGHTS[:100])
     demo.acknowledge_all(futures, comparison, sending)
     cluster.delete_topic("cut")
     cluster.create_topic("cut", 1)
-    demo.compare_all(config, "cut", comparison, _ignore)
+    demo.compare_all(settings, "cut", comparison, _ignore)
     assert not comparison.is_whole
     assert comparison.missing_count == 100
 

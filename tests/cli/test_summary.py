@@ -4,7 +4,8 @@ import pytest
 
 from kprod.cli.comparison import Comparison
 from kprod.cli.summary import Sending, percentile, summary_lines
-from kprod.model import Record, RecordMetadata
+from kprod.model import RecordMetadata
+from kprod.record.blocks import ConsumerRecord
 
 
 @pytest.mark.parametrize(
@@ -30,16 +31,20 @@ def test_percentile_is_the_nearest_rank(
 def _whole() -> Comparison:
     comparison = Comparison([(b"UA", b"value")])
     comparison.acknowledge(0, RecordMetadata("flights", 3, 0, 0, 2, 5))
-    comparison.compare(3, Record(0, 0, b"UA", b"value"))
+    comparison.compare(ConsumerRecord("flights", 3, 0, key=b"UA", value=b"value"))
     return comparison
 
 
 def test_the_report_ends_with_the_verification() -> None:
     """Rate, batches, latency and partitions, then the line that matters."""
     sending = Sending(
-        record_count=1, bytes_count=7, elapsed_ns=500_000_000, latencies_ns=[2_000_000, 9_000_000]
+        record_count=1,
+        batch_count=1,
+        bytes_count=7,
+        elapsed_ns=500_000_000,
+        latencies_ns=[2_000_000, 9_000_000],
     )
-    lines = summary_lines(sending, _whole(), batch_count=1, topic="flights")
+    lines = summary_lines(sending, _whole(), topic="flights")
     facts = dict(line.rsplit("  ", 1) for line in lines[:-1])
     figures = {name.strip(): value for name, value in facts.items()}
     assert figures["records/s"] == "2"
@@ -55,13 +60,14 @@ def test_the_report_names_the_fault() -> None:
     comparison.acknowledge(0, RecordMetadata("flights", 0, 0, 0, 2, 5))
     sending = Sending(
         record_count=2,
+        batch_count=0,
         bytes_count=0,
         elapsed_ns=0,
         latencies_ns=[],
         failures=["DeliveryTimeout: late"],
         failure_count=1,
     )
-    text = "\n".join(summary_lines(sending, comparison, batch_count=0, topic="t"))
+    text = "\n".join(summary_lines(sending, comparison, topic="t"))
     assert "acknowledged and not found: 1" in text
     assert "DeliveryTimeout: late" in text
     assert "unknown" in text

@@ -10,11 +10,11 @@ import pytest
 from kprod import Producer
 from kprod.clock import SystemClock
 from kprod.errors import BrokerError, Persistence, UnknownPartition, UnknownTopic
-from kprod.model import Record
-from kprod.network.topic_reader import TopicReader
 from kprod.protocol.error_table import ErrorCode
+from kprod.record.blocks import ConsumerRecord
 from tests.conformance.batches import HOUR_MS
 from tests.conformance.sides import Side
+from tests.consumer.reading import read_topic
 from tests.oracle.record_v2 import decode_batches
 
 LIMIT_S = 60.0
@@ -26,10 +26,9 @@ def produce(side: Side, **settings: object) -> Producer:
     return Producer({"bootstrap.servers": side.address, "linger_ms": 1_000, **settings})
 
 
-def read(side: Side, topic: str) -> list[Record]:
+def read(side: Side, topic: str) -> list[ConsumerRecord]:
     """All records of a topic with one partition."""
-    with TopicReader(side.address, topic) as reader:
-        return [record for _, record in reader]
+    return read_topic(side.address, topic)
 
 
 def code_of(error: BaseException | None) -> int | None:

@@ -7,7 +7,7 @@ import pytest
 
 from kprod import Producer
 from kprod.model import RecordMetadata
-from kprod.network.topic_reader import TopicReader
+from tests.consumer.reading import read_topic
 from tests.plugins.kafka_nodes import KafkaNodes
 
 LIMIT_S = 90.0
@@ -90,11 +90,10 @@ def test_restarts_lose_and_double_nothing(kafka: KafkaNodes, streams: list[Strea
         stream.is_ending = True
     assert streams[0]._producer.flush(LIMIT_S) == 0
 
-    with TopicReader(kafka.bootstrap_servers, "restarts") as reader:
-        log: dict[int, list[bytes | None]] = {partition: [] for partition in PARTITIONS}
-        for partition, record in reader:
-            assert record.offset == len(log[partition])
-            log[partition].append(record.value)
+    log: dict[int, list[bytes | None]] = {partition: [] for partition in PARTITIONS}
+    for record in read_topic(kafka.bootstrap_servers, "restarts"):
+        assert record.offset == len(log[record.partition])
+        log[record.partition].append(record.value)
     for partition, stream in zip(PARTITIONS, streams, strict=True):
         assert log[partition] == [b"%d" % number for number in range(len(stream.outcomes))]
         places = [

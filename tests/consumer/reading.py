@@ -9,6 +9,8 @@ from kprod.broker import EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_wiring import ConsumerEnvironment
+from kprod.consumer.whole_topic import records_to_end
+from kprod.record.blocks import ConsumerRecord
 from tests.network.scripted_logs import LogCluster
 
 LIMIT_S = 20.0  # a test that waits longer has failed
@@ -66,6 +68,16 @@ def scripted_poll(consumer: Consumer, count: int, *, seconds: float = 30.0) -> l
             break
         found += consumer.poll(0.1)
     return found
+
+
+def read_topic(
+    servers: str, topic: str, partitions: list[int] | None = None, **settings: Any
+) -> list[ConsumerRecord]:
+    """Every record that a topic has now, ascending by partition and offset."""
+    settings = {"bootstrap_servers": servers, "auto_offset_reset": "earliest", **settings}
+    with Consumer(**settings) as consumer:
+        found = list(records_to_end(consumer, topic, partitions))
+    return sorted(found, key=lambda it: (it.partition, it.offset))
 
 
 def later(call: Callable[[], object]) -> threading.Thread:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kprod.errors import KprodError
-from kprod.network.topic_reader import TopicReader
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import encode_response_header
+from tests.consumer.reading import scripted_consumer
 from tests.network.scripted import (
     ALL_VERSIONS,
     MemoryTransport,
@@ -306,7 +306,7 @@ def many_unknown_tags() -> Iterator[Flood]:
 # Reading a topic
 
 
-def _reading(api_key: ApiKey, body: Mapping[str, Any]) -> Iterator[Flood]:
+def _reading(api_key: ApiKey, partitions: list[dict[str, Any]]) -> Iterator[Flood]:
     log = Log()
     log.append(b"value")
     cluster = LogCluster(log)
@@ -320,40 +320,40 @@ def _reading(api_key: ApiKey, body: Mapping[str, Any]) -> Iterator[Flood]:
         return "silence"
 
     cluster.rules.append(hold)
-    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, io=cluster.io)
-    reader._find_positions()
-    while not asked:
-        reader._turn()
-    peer, request = asked[0]
+    with scripted_consumer(cluster, "orders") as consumer:
+        while not asked:
+            consumer.poll(0.01)
+        peer, request = asked[0]
+        body = cluster.usual_response(1, request)
+        (body.get("responses") or body["topics"])[0]["partitions"] = partitions
 
-    def turn() -> None:
-        try:
-            reader._turn()
-        except KprodError as error:
-            sys.stderr.write(f"{error}\n")
+        def turn() -> None:
+            try:
+                consumer.poll(0.01)
+            except KprodError as error:
+                sys.stderr.write(f"{error}\n")
 
-    yield Flood(peer.transport, Peer.frame(request, body), turn, partitions_asked=1)
+        yield Flood(peer.transport, Peer.frame(request, body), turn, partitions_asked=1)
 
 
 def many_aborted_transactions() -> Iterator[Flood]:
     """A partition of which 50,000 transactions were aborted."""
     aborted = [{"producer_id": n, "first_offset": n} for n in range(50_000)]
     part = {"partition_index": 0, "high_watermark": 1, "aborted_transactions": aborted}
-    body = {"responses": [{"topic": "orders", "partitions": [part]}]}
-    yield from _reading(ApiKey.FETCH, body)
+    yield from _reading(ApiKey.FETCH, [part])
 
 
 def fetched_for_others() -> Iterator[Flood]:
     """Records of 20,000 partitions that nobody asked for."""
-    parts = [{"partition_index": n, "records": b"r"} for n in range(20_000)]
-    body = {"responses": [{"topic": "orders", "partitions": parts}]}
-    yield from _reading(ApiKey.FETCH, body)
+    yield from _reading(
+        ApiKey.FETCH, [{"partition_index": n, "records": b"r"} for n in range(20_000)]
+    )
 
 
 def offsets_for_others() -> Iterator[Flood]:
     """Offsets of 20,000 partitions that nobody asked for."""
     parts = [{"partition_index": n, "offset": n} for n in range(20_000)]
-    yield from _reading(ApiKey.LIST_OFFSETS, {"topics": [{"name": "orders", "partitions": parts}]})
+    yield from _reading(ApiKey.LIST_OFFSETS, parts)
 
 
 ATTACKS: Mapping[str, Attack] = {

@@ -8,7 +8,7 @@ from kprod import Producer
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.config import ProducerConfig
 from kprod.network.topic_admin import create_topic
-from kprod.network.topic_reader import TopicReader
+from tests.consumer.reading import read_topic
 
 SECURITY = BrokerSecurity(protocol="SASL_SSL", users={"alice": "alice-secret"})
 
@@ -33,5 +33,5 @@ def test_a_topic_is_created_and_read_where_tls_and_a_login_are_asked_for(
     create_topic(config, "secured", 2)
     with Producer(settings) as producer:
         producer.send("secured", b"one", partition=1).result(30)
-    with TopicReader(config, "secured") as reader:
-        assert [(partition, record.value) for partition, record in reader] == [(1, b"one")]
+    found = read_topic(cluster.bootstrap_servers, "secured", **settings)
+    assert [(record.partition, record.value) for record in found] == [(1, b"one")]

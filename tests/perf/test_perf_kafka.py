@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kprod.network.topic_reader import TopicReader
+from kprod import Consumer
 from tests.cli import running
+from tests.consumer.reading import read_topic
 from tests.perf.exact import exact_percentile
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
@@ -22,8 +23,8 @@ LINE = re.compile(
 
 
 def _end_offsets(kafka: KafkaNodes, topic: str) -> int:
-    with TopicReader(kafka.bootstrap_servers, topic) as reader:
-        return sum(end for _, end in reader.ranges().values())
+    with Consumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
 
 
 def _log_bytes(kafka: KafkaNodes, topic: str) -> int:
@@ -32,8 +33,7 @@ def _log_bytes(kafka: KafkaNodes, topic: str) -> int:
 
 
 def _values(kafka: KafkaNodes, topic: str) -> list[bytes]:
-    with TopicReader(kafka.bootstrap_servers, topic) as reader:
-        return [record.value or b"" for _, record in reader]
+    return [record.value for record in read_topic(kafka.bootstrap_servers, topic)]
 
 
 def test_the_same_work_as_kafkas_tool(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kprod.network.topic_reader import TopicReader
 from kprod.protocol.api import ApiKey
+from tests.consumer.reading import scripted_consumer, scripted_poll
 from tests.network.scripted import PeerRequest
 from tests.network.scripted_logs import Log, LogCluster
 from tests.producer.stage import Brokers, Stage
@@ -64,7 +64,7 @@ def test_a_producer_id_that_no_broker_gives_is_asked_for_again(
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), INT64_MAX])
-def test_a_reader_asks_again_for_an_end_that_no_log_has(offset: int) -> None:
+def test_a_consumer_asks_again_for_an_end_that_no_log_has(offset: int) -> None:
     """A log begins at 0 or above, and its last offset cannot be followed by another."""
     log = Log()
     log.append(b"value")
@@ -78,11 +78,11 @@ def test_a_reader_asks_again_for_an_end_that_no_log_has(offset: int) -> None:
         return {"topics": [{"name": "orders", "partitions": [part]}]}
 
     cluster.rules.append(answer)
-    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, io=cluster.io)
-    with reader:
-        assert reader.ranges() == {0: (0, 1)}
-        assert [record.value for _, record in reader] == [b"value"]
-    assert cluster.count(ApiKey.LIST_OFFSETS) == 3
+    with scripted_consumer(cluster, "orders") as consumer:
+        assert [record.value for record in scripted_poll(consumer, 1)] == [b"value"]
+        wrong.append(offset)
+        assert consumer.end_offsets([("orders", 0)]) == {("orders", 0): 1}
+    assert cluster.count(ApiKey.LIST_OFFSETS) == 4
 
 
 @pytest.mark.parametrize("throttle_time_ms", [-1, -(2**31), 2**31 - 1])

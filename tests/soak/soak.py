@@ -29,10 +29,10 @@ from kprod.errors import KprodError
 from kprod.model import RecordMetadata
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.connection_context import NetworkIO, system_io
-from kprod.network.topic_reader import TopicReader
 from kprod.network.transport import Transport
 from kprod.producer.wiring import Environment
 from tests.chaos.ledger import Ledger, Verdict
+from tests.consumer.reading import read_topic
 from tests.soak.gates import Sample, broken_gates
 from tests.sweep.proxy import HOST, Proxy
 
@@ -341,9 +341,8 @@ class Soak:
         """(Offset, number) of each record, by partition."""
         for partition in range(self._plan.partitions):
             log = []
-            with TopicReader(brokers.bootstrap_servers, TOPIC, partitions=[partition]) as reader:
-                for _, record in reader:
-                    found, number = _NUMBER.unpack_from(record.value or b"")
-                    assert found == partition, "a record of another partition"
-                    log.append((record.offset, number))
+            for record in read_topic(brokers.bootstrap_servers, TOPIC, [partition]):
+                found, number = _NUMBER.unpack_from(record.value or b"")
+                assert found == partition, "a record of another partition"
+                log.append((record.offset, number))
             yield log

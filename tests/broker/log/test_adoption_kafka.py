@@ -12,8 +12,8 @@ import pytest
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.broker.rejection import DirectoryRejected
-from kprod.model import Record
-from kprod.network.topic_reader import TopicReader
+from kprod.record.blocks import ConsumerRecord
+from tests.consumer.reading import read_topic
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 
@@ -31,15 +31,14 @@ GROUP = "billing"
 COMMITTED = 7
 PAUSE_S = 0.1
 CLEANED_WITHIN_S = 30.0
-Content = dict[str, list[tuple[int, Record]]]
+Content = dict[str, list[ConsumerRecord]]
 
 
 def read(bootstrap_servers: str) -> Content:
     """All records of both topics, by partition."""
     content: Content = {}
     for topic in TOPICS:
-        with TopicReader(bootstrap_servers, topic) as reader:
-            content[topic] = sorted(reader, key=lambda it: (it[0], it[1].offset))
+        content[topic] = read_topic(bootstrap_servers, topic)
     return content
 
 
@@ -135,7 +134,7 @@ def test_a_directory_of_kafkas_is_adopted(
             nodes.stop(1)
         shutil.copytree(nodes.node(1).directory / "log", directory)
     before = {name: digests(directory / name) for name in LEFT_ALONE}
-    users = [record.offset for _, record in content["users"]]
+    users = [record.offset for record in content["users"]]
     assert (users[0], users[-1]) == (0, SENT - 1)
     assert len(users) < SENT // 2, "nothing was compacted"
 
@@ -145,7 +144,7 @@ def test_a_directory_of_kafkas_is_adopted(
         assert cluster.loaded.cut_bytes == 0
         servers = cluster.bootstrap_servers
         assert read(servers) == content
-        uncommitted = [it.value for index, it in content["orders"] if index == 0]
+        uncommitted = [it.value for it in content["orders"] if it.partition == 0]
         wanted = [it for it in uncommitted[COMMITTED:] if it != b"abort_transaction"]
         assert list(committed(servers, len(wanted))) == wanted
         appended = append(servers, content)
@@ -161,12 +160,12 @@ def append(servers: str, content: Content) -> Content:
         for topic, count in TOPICS.items():
             for index in range(count):
                 offset = producer.send(topic, b"more", key=b"k", partition=index).result(30).offset
-                last = max(it.offset for at, it in content[topic] if at == index)
+                last = max(it.offset for it in content[topic] if it.partition == index)
                 assert last < offset <= last + 3  # markers have offsets, too
     appended = read(servers)
     for topic, count in TOPICS.items():
         assert len(appended[topic]) == len(content[topic]) + count
-        assert [it for it in appended[topic] if it[1].value != b"more"] == content[topic]
+        assert [it for it in appended[topic] if it.value != b"more"] == content[topic]
     return appended
 
 

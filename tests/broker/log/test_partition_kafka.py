@@ -7,7 +7,7 @@ import pytest
 
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
-from kprod.network.topic_reader import TopicReader
+from tests.consumer.reading import read_topic
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 
@@ -28,8 +28,7 @@ def written(directory: Path) -> list[bytes]:
 
 def read(nodes: KafkaNodes) -> list[bytes]:
     """All values that the broker serves."""
-    with TopicReader(nodes.bootstrap_servers, "orders") as reader:
-        return [bytes(record.value or b"") for _, record in reader]
+    return [record.value for record in read_topic(nodes.bootstrap_servers, "orders")]
 
 
 @pytest.mark.slow
