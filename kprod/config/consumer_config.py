@@ -15,7 +15,7 @@ from kprod.config.consumer_kinds import ConsumerInterceptorList, ResetPolicy, Re
 from kprod.config.foreign_consumer import consumer_advice_for
 from kprod.config.kinds import Choice, ClientId, Flag, Function, Whole
 from kprod.config.reading import read_settings
-from kprod.config.rules import settle_client
+from kprod.config.rules import settle_consumer
 from kprod.config.security_config import SecurityConfig, is_security_name
 from kprod.config.setting import Group
 from kprod.config.settings_slices import FetchSettings
@@ -139,7 +139,9 @@ class ConsumerConfig(ClientConfig):
             ),
             Group.FETCHING,
             "Memory for responses that are asked for or wait to be read, of all partitions"
-            " together. A single batch that is larger is read alone.",
+            " together. It may be exceeded by one batch of each broker, which a broker returns"
+            " whole though less was asked for (KIP-74); a batch larger than all of it is read"
+            " alone.",
             unit="bytes",
         ),
     )
@@ -159,7 +161,9 @@ class ConsumerConfig(ClientConfig):
             "fetch.max.wait.ms",
             DELAY,
             Group.FETCHING,
-            "The longest that a broker waits for `fetch_min_bytes`.",
+            "The longest that a broker waits for `fetch_min_bytes`; below `request_timeout_ms`,"
+            " since the other requests of the connection wait, too. The one of the two that was"
+            " not set gives way, with a line in the log.",
             unit="ms",
         ),
     )
@@ -247,7 +251,7 @@ class ConsumerConfig(ClientConfig):
         defaults: dict[str, Any] = {
             name: default for name, _, default in rows(cls) if default is not MISSING
         }
-        return cls(**settle_client(given, defaults), security=SecurityConfig.parse(secured))
+        return cls(**settle_consumer(given, defaults), security=SecurityConfig.parse(secured))
 
     def fetch_settings(self) -> FetchSettings:
         """Return what fetching uses."""

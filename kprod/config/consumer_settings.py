@@ -123,14 +123,17 @@ class ConsumerSettings(TypedDict, total=False):
     """Objects that see the records that `poll` and the iterator hand out."""
 
     fetch_buffer_memory: int
-    """Memory for responses that are asked for or wait to be read, of all partitions together. A
-    single batch that is larger is read alone. In bytes."""
+    """Memory for responses that are asked for or wait to be read, of all partitions together. It
+    may be exceeded by one batch of each broker, which a broker returns whole though less was asked
+    for (KIP-74); a batch larger than all of it is read alone. In bytes."""
 
     fetch_min_bytes: int
     """A broker answers a fetch once it has this much, or after `fetch_max_wait_ms`. In bytes."""
 
     fetch_max_wait_ms: int
-    """The longest that a broker waits for `fetch_min_bytes`. In ms."""
+    """The longest that a broker waits for `fetch_min_bytes`; below `request_timeout_ms`, since the
+    other requests of the connection wait, too. The one of the two that was not set gives way, with
+    a line in the log. In ms."""
 
     fetch_max_bytes: int
     """The most bytes of one response; a single batch may be larger. In bytes."""

@@ -69,6 +69,50 @@ def settle_client(given: Mapping[str, object], defaults: Mapping[str, object]) -
     return values
 
 
+def settle_consumer(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
+    """Complete a consumer's settings with defaults, and make them consistent.
+
+    Args:
+        given: Checked values, by field name.
+        defaults: The defaults, by field name.
+
+    Returns:
+        A value for every setting.
+
+    Raises:
+        ConfigError: A setting is missing, or two that were given contradict each other.
+    """
+    values = settle_client(given, defaults)
+    _settle_fetch_wait(values, given)
+    return values
+
+
+def _settle_fetch_wait(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    # A broker answers the requests of a connection in order: every request behind a fetch that
+    # waits would time out, and with it the connection.
+    wait_ms, timeout_ms = values["fetch_max_wait_ms"], values["request_timeout_ms"]
+    if wait_ms < timeout_ms:
+        return
+    are_given = "fetch_max_wait_ms" in given and "request_timeout_ms" in given
+    if are_given or wait_ms == INT32_MAX:
+        raise ConfigError(
+            f"fetch_max_wait_ms ({wait_ms}) must be below request_timeout_ms ({timeout_ms}): the"
+            " broker answers nothing else on that connection while a fetch waits there, so every"
+            " request would time out; lower the one or raise the other"
+        )
+    if "fetch_max_wait_ms" in given:
+        name, fitting_ms = "request_timeout_ms", min(INT32_MAX, wait_ms + timeout_ms)
+    else:
+        name, fitting_ms = "fetch_max_wait_ms", timeout_ms // 2
+    _logger.warning(
+        "%s set to %d, not its default %d: fetch_max_wait_ms must be below request_timeout_ms",
+        name,
+        fitting_ms,
+        values[name],
+    )
+    values[name] = fitting_ms
+
+
 def _check_rack(values: Mapping[str, Any]) -> None:
     # .get: a client that does not produce has no such settings.
     if values.get("partitioner_rack_aware") and not values["client_rack"].strip():

@@ -179,3 +179,15 @@ def test_it_closes_however_early() -> None:
 
     # Another test of this worker may keep a cluster for the whole session.
     assert threading.enumerate() == before
+
+
+def test_a_log_cannot_be_cut_below_its_start() -> None:
+    """The records there are gone already; the start itself is the least."""
+    world = World()
+    world.client().produced(batch(3))
+    for wrong in (-1, -(2**63)):
+        with pytest.raises(ValueError, match=rf"to_offset \({wrong}\) is below .*'orders'.* at 0"):
+            world.cluster.truncate("orders", 0, wrong)
+    assert world.cluster.describe("orders", 0).log_end_offset == 3
+    world.cluster.truncate("orders", 0, 0)
+    assert world.cluster.describe("orders", 0).log_end_offset == 0

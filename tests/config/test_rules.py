@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from kprod.config import ProducerConfig
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.errors import ConfigError
 
 
@@ -124,3 +125,41 @@ def test_idempotence_gives_way_unless_asked_for(
     with pytest.raises(ConfigError, match="enable_idempotence=True contradicts"):
         parse(enable_idempotence=True, **obstacle)
     assert not parse(enable_idempotence=False, **obstacle).enable_idempotence
+
+
+def parse_consumer(**settings: object) -> ConsumerConfig:
+    """A consumer's configuration with one broker and some settings more."""
+    return ConsumerConfig.parse({"bootstrap_servers": "localhost:9092", **settings})
+
+
+@pytest.mark.parametrize("wait_ms", [30_000, 60_000])
+def test_a_fetch_that_waits_as_long_as_requests_live_is_an_error(wait_ms: int) -> None:
+    """Both asked for: the text names both, in either spelling."""
+    text = rf"fetch_max_wait_ms \({wait_ms}\) must be below request_timeout_ms \(30000\)"
+    for settings in (
+        {"fetch_max_wait_ms": wait_ms, "request_timeout_ms": 30_000},
+        {"fetch.max.wait.ms": str(wait_ms), "request.timeout.ms": "30000"},
+    ):
+        with pytest.raises(ConfigError, match=text):
+            parse_consumer(**settings)
+    assert parse_consumer(fetch_max_wait_ms=29_999, request_timeout_ms=30_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "wait_ms", "timeout_ms"),
+    [
+        ({}, 500, 30_000),
+        ({"fetch_max_wait_ms": 40_000}, 40_000, 70_000),
+        ({"fetch_max_wait_ms": 2**31 - 1 - 1}, 2**31 - 2, 2**31 - 1),
+        ({"request_timeout_ms": 400}, 200, 400),
+        ({"request_timeout_ms": 1}, 0, 1),
+    ],
+)
+def test_defaults_give_way_to_a_fetch_s_wait(
+    given: dict[str, object], wait_ms: int, timeout_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The setting that was not given changes, and the log says so."""
+    with caplog.at_level(logging.WARNING):
+        config = parse_consumer(**given)
+    assert (config.fetch_max_wait_ms, config.request_timeout_ms) == (wait_ms, timeout_ms)
+    assert len(caplog.records) == len(given)

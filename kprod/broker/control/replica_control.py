@@ -44,10 +44,27 @@ class ReplicaControl:
         self._kprod.call(move)
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> None:
-        """Drop all batches that reach `to_offset`, acknowledged or not, on all replicas."""
+        """Drop all batches that reach an offset, acknowledged or not, on all replicas.
+
+        Args:
+            topic: Topic name.
+            partition: Index of the partition.
+            to_offset: The new end of the log; not below its start.
+
+        Raises:
+            Rejected: The partition is unknown.
+            ValueError: The log starts behind the offset; a DeleteRecords request moves a start.
+        """
 
         def cut() -> None:
-            self._kprod.engine.partition(topic, partition).truncate(to_offset)
+            replicated = self._kprod.engine.partition(topic, partition)
+            start = replicated.log.log_start_offset
+            if to_offset < start:
+                raise ValueError(
+                    f"to_offset ({to_offset}) is below the start of the log of topic {topic!r},"
+                    f" partition {partition}, which is at {start}; give {start} to drop all records"
+                )
+            replicated.truncate(to_offset)
             self._kprod.engine.state.recount()
 
         self._kprod.call(cut)
