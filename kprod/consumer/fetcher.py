@@ -118,10 +118,8 @@ class Fetcher:
             # the response calls `consider` again
             self._metadata.request_update_for_topic(key.topic)
         node_id = -1 if node is None else node.node_id
-        before = self._node_of.get(key)
-        if before is not None and before != node_id:
-            self._sessions[before].drop(key)
-            del self._node_of[key]
+        if self._node_of.get(key, node_id) != node_id:
+            self._leave(partition)
         if node is None:
             return
         snapshot = self._metadata.snapshot
@@ -144,6 +142,10 @@ class Fetcher:
             partition: Any partition.
         """
         self._put_off.pop(partition, None)
+        self._leave(partition)
+
+    def _leave(self, partition: AssignedPartition) -> None:
+        """Remove a partition from its session, unless it was assigned again since."""
         node_id = self._node_of.get(partition.key)
         if node_id is None:
             return
@@ -315,18 +317,17 @@ class Fetcher:
         partition.high_watermark = answer["high_watermark"]
         partition.last_stable_offset = answer["last_stable_offset"]
         partition.log_start_offset = answer["log_start_offset"]
-        diverging = answer.get("diverging_epoch") or {"end_offset": -1}
-        if diverging["end_offset"] >= 0:
+        diverging = answer.get("diverging_epoch")
+        if diverging and diverging["end_offset"] >= 0:
             self._listener.truncated(partition, diverging["end_offset"], diverging["epoch"])
+            self.consider(partition, now_ms)
             return None
         replica_id = answer.get("preferred_read_replica", -1)
         if replica_id >= 0 and not answer["records"]:
             self._replicas.prefer(partition.key, replica_id, now_ms)
             self.consider(partition, now_ms)
             return None
-        if not answer["records"]:
-            return None
-        return self._block(wanted, answer, now_ms, memory)
+        return self._block(wanted, answer, now_ms, memory) if answer["records"] else None
 
     def _block(
         self, wanted: Wanted, answer: Mapping[str, Any], now_ms: int, memory: ResponseMemory
@@ -370,6 +371,7 @@ class Fetcher:
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._listener.out_of_range(partition)
+            self.consider(partition, now_ms)  # else it would be fetched again at once
             return
         self._replicas.forget(key)
         error = error_for(
@@ -389,9 +391,7 @@ class Fetcher:
         wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
         partition.retry_at_ms = now_ms + max(1, wait_ms)
         partition.failures += 1
-        node_id = self._node_of.pop(partition.key, None)
-        if node_id is not None:
-            self._sessions[node_id].drop(partition.key)
+        self._leave(partition)
         self._put_off[partition] = None
 
 

@@ -77,24 +77,22 @@ class HandOver:
         """
         self.settle()
         records: list[Any] = []
-        while len(records) < count:
-            block = self._current(may_run=not records)
-            if block is None:
-                break
+        while len(records) < count and (block := self._current(may_run=not records)) is not None:
             self._touched.append(block)
             try:
                 taken = block.take(count - len(records))
             except Exception:
                 if records:
                     break
-                self._touched.pop()
-                self._ready.rotate(-1)  # so that other partitions do not wait
+                self._pass_over(block)
                 raise
             records += taken
             self._buffer.decoding_bytes = block.decoder.decompressed_size
             self.remove_exhausted(block)
             if taken and from_one:
                 break
+        if not records:
+            self._pass_over()
         return records
 
     def take_columns(self, columns: ArrowColumns, rows_max: int, bytes_max: int) -> int:
@@ -119,20 +117,20 @@ class HandOver:
                 break
             self._touched.append(block)
             block.stop_between()
+            rows_left, bytes_left = rows_max - columns.row_count, bytes_max - columns.content_bytes
             try:
-                count = columns.append(
-                    block.decoder, rows_max - columns.row_count, bytes_max - columns.content_bytes
-                )
+                count = columns.append(block.decoder, rows_left, bytes_left)
             except CorruptRecord:
                 if columns.row_count:
                     break
-                self._touched.pop()
-                self._ready.rotate(-1)
+                self._pass_over(block)
                 raise
             block.note_columns()
             self.remove_exhausted(block)
             if not count and not block.is_done:
                 break  # the next row does not fit
+        if not columns.row_count:
+            self._pass_over()
         return columns.row_count
 
     def remove_exhausted(self, block: OpenBlock) -> None:
@@ -362,6 +360,14 @@ class HandOver:
                 self._ready.popleft()
                 self._drop(entry)
                 entry.run()
+
+    def _pass_over(self, bad: OpenBlock | None = None) -> None:
+        """Free blocks that have nothing to show; one that cannot be read lets others go first."""
+        if bad is not None:  # the partition's blocks keep their order
+            self._touched.pop()
+            self._ready = deque(sorted(self._ready, key=lambda it: it.partition is bad.partition))
+        self._is_complete = True
+        self.settle()
 
     def _take_arrived(self) -> None:
         while (fetched := self._buffer.first()) is not None:

@@ -82,7 +82,8 @@ class LogFaults:
         key, policy = partition.key, self._parts.config.auto_offset_reset
         place = self._parts.hand_over.place_of(partition) or was
         if end_offset >= place.offset:  # only prefetched records are discarded
-            self._restart(partition, new_start(place.offset, place.epoch))
+            # An epoch that the log does not know would be found to diverge again and again.
+            self._restart(partition, new_start(place.offset, min(place.epoch, epoch)))
             self._parts.hand_over.drop_stale()
             return
         text = (

@@ -10,9 +10,9 @@ Behaviour.
     D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
     E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
     F. A partition twice in a request: INVALID_REQUEST.
-    G. What −1 gives lies below the offset at which the leader's epoch began, so that it may still
-       fall: OFFSET_NOT_AVAILABLE for everything but the earliest, before version 5
-       LEADER_NOT_AVAILABLE.
+    G. The high watermark lies below the offset at which the leader's epoch began, so that it may
+       still fall: OFFSET_NOT_AVAILABLE for everything but the earliest, before version 5
+       LEADER_NOT_AVAILABLE. An open transaction is no reason: its start is what −1 gives.
     H. The log cannot be read, or its directory has failed: KAFKA_STORAGE_ERROR.
 Rights: DESCRIBE on the topic.
 Versions: 0 to 11; 0 as Kafka 3.9 served it.
@@ -137,7 +137,7 @@ class ListOffsetsHandler(Handler):
         if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
             return _earliest(partition)
         end = readable_end(partition, request.body["isolation_level"])
-        if end < partition.log.epochs.start_of_latest:
+        if partition.high_watermark < partition.log.epochs.start_of_latest:
             is_told = request.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
             raise Rejected(
                 ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE

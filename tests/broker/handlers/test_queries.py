@@ -4,6 +4,7 @@ import pytest
 
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from kprod.record.reader import read_batches
 from tests.broker.world import World, batch, part
 
 
@@ -56,6 +57,28 @@ def test_a_partition_twice_in_list_offsets_is_rejected() -> None:
 
     (answer,) = topic["partitions"]
     assert answer["error_code"] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("isolation_level", "offset"), [(0, 2), (1, 0)])
+def test_a_new_leader_knows_its_end_while_a_transaction_is_open(
+    isolation_level: int, offset: int
+) -> None:
+    """Only a high watermark that may still fall keeps the end from being told (KIP-207)."""
+    world = World()
+    client = world.client()
+    encoded = memoryview(
+        bytearray(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True))
+    )
+    partition = world.cluster._kprod.engine.partition("orders", 0)
+    partition.store(next(read_batches(encoded)), encoded, 0)
+    world.cluster.truncate("orders", 0, 2)  # a new epoch, and nothing is lost
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+
+    body = {"isolation_level": isolation_level, "topics": topics}
+    (topic,) = client.ask(ApiKey.LIST_OFFSETS, 5, body)["topics"]
+
+    (answer,) = topic["partitions"]
+    assert (answer["error_code"], answer["offset"]) == (ErrorCode.NONE, offset)
 
 
 def test_a_topic_twice_in_metadata_is_described_once() -> None:
