@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from kprod.consumer import position
 from kprod.metrics.state_log import Event
 from kprod.network import node_state
 from kprod.producer import produce_response
@@ -32,7 +33,7 @@ NO_MOVES = {
 }
 """Other moves of the product's tables that no run shows, and why."""
 
-_TABLES: tuple[Any, ...] = (node_state, transaction_state)
+_TABLES: tuple[Any, ...] = (node_state, transaction_state, position)
 
 
 def _moves() -> list[str]:
@@ -59,6 +60,57 @@ def _codes() -> Iterator[str]:
     for code in sorted(codes):
         yield f"response {int(code)}"
 
+
+READING = (
+    "aborted transactions were told",
+    "batch was corrupted",
+    "block is shared by several partitions",
+    "epochs were asked for",
+    "fetch found another epoch",
+    "fetch response 1",
+    "fetch response 74",
+    "interceptor was closed",
+    "interceptor: ConcurrentPoll",
+    "interceptor: closes",
+    "interceptor: raises",
+    "interceptor: re-enters",
+    "prefetched records of a paused partition are kept",
+    "reader gave up a connection",
+    "reader has read everything",
+    "reader raised TopicAuthorizationFailed",
+    "reader raised ClosedError",
+    "reader raised ConcurrentPoll",
+    "reader raised CorruptRecord",
+    "reader raised DeserializationFailed",
+    "reader raised KprodTimeout",
+    "reader raised LogTruncated",
+    "reader raised NoOffset",
+    "reader raised UnknownPartition",
+    "reader raised WakeupError",
+    "reader told of a cut",
+    "reader told of a reset",
+    "reader was closed in the middle",
+    "reader was frozen",
+    "reader: columns",
+    "reader: ends of a log",
+    "reader: offset for a time",
+    "reader: pause in a loop",
+    "reader: position",
+    "reader: record",
+    "reader: reset by_duration",
+    "reader: reset earliest",
+    "reader: reset latest",
+    "reader: no offset",
+    "reader: seek beyond the log",
+    "reader: skip",
+    "session was closed",
+    "session was lost",
+    "stream lost its oldest records",
+    "stream was cut",
+    "transaction aborted",
+    "transaction committed",
+)
+"""States of consumers and of what they read."""
 
 EXPECTED = (
     *(f"fault {kind}" for kind in FAULTS),
@@ -112,6 +164,7 @@ EXPECTED = (
     "task: send was cancelled",
     "torn batch was cut off",
     "wait for a lock",
+    *READING,
 )
 
 

@@ -28,7 +28,7 @@ def heal(world: "World") -> None:
         world.revive(broker)
     if world.dead >= 0:
         cluster.faults.stall(world.dead)
-    for api in (0, 3):
+    for api in (0, 1, 3):
         cluster.throttle(api, 0)
     for topic, count in world.topics.counts.items():
         cluster.remember_topic(topic)
@@ -40,6 +40,7 @@ def heal(world: "World") -> None:
         client.shortage.calls_left = 0
         if client.selector.sleeper is not None:
             client.selector.sleeper.thaw()
+    world.readers.heal()
     world.network.heal()
     world.network.tell_all()
 
@@ -105,6 +106,7 @@ class Ending:
     def rest(self) -> None:
         """Let deadlines pass and late requests arrive, then close all that is open."""
         world = self._world
+        world.readers.drain()
         configs = [client.producer._kprod.config for client in world.everyone.values()]
         rest_ms = max(
             config.delivery_timeout_ms + SETTLE_TIMEOUTS * config.request_timeout_ms
@@ -116,6 +118,8 @@ class Ending:
                     caller.drop()
                 caller.end()
         self._run_for(rest_ms)
+        while world.readers.are_reading and world.scheduler.now_ns < world.readers.end_ns:
+            self._run_for(PROBE_PACE_MS)
         stuck = sum(not caller.is_over for caller in world.callers.values())
         if stuck:
             world.find("Q4", f"{stuck} threads of the application wait for ever")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kprod.broker import Rejected
 from kprod.protocol.api import ApiKey
+from tests.sim import reader_faults
 from tests.sim.link import UNBOUNDED
 from tests.sim.plan import Entry
 from tests.sim.scheduler import MS
@@ -16,6 +17,7 @@ from tests.sim.scheduler import MS
 if TYPE_CHECKING:
     from tests.sim.client import Client
     from tests.sim.link import Link
+    from tests.sim.reader import Reader
     from tests.sim.world import World
 
 BEFORE_APPEND = (-1, 2, 3, 5, 6, 7, 9, 13, 19, 56)
@@ -194,13 +196,13 @@ def _grow_topic(world: "World", entry: Entry) -> None:
 
 
 def _names_fail(world: "World", entry: Entry) -> None:
-    clients = list(world.clients)
+    clients: list[Client | Reader] = [*world.clients, *world.readers.open]
     for client in clients:
         client.resolver.is_failing = True
     world.later(entry["for_ms"], lambda: _names_work(clients))
 
 
-def _names_work(clients: "list[Client]") -> None:
+def _names_work(clients: "list[Client | Reader]") -> None:
     for client in clients:
         client.resolver.is_failing = False
 
@@ -365,5 +367,6 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "checkpoint": _checkpoint,
     "crash": _crash,
     "restart": _restart,
+    **reader_faults.FUNCTIONS,
 }
 """Every kind of fault by its name in a plan."""

@@ -197,6 +197,7 @@ class Machine:
                 place = topic, partition
                 digest = zlib.crc32(b"".join(served), digest)
                 where, written = f"{topic}-{partition} after a restart", before[place]
+                self._world.readers.note_restart(place, written, served)
                 if served != written[: len(served)]:
                     world.find("I18", f"{where} has other batches than were written")
                 elif len(served) < len(kept[place]):

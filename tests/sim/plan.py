@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.sim import shapes
 from tests.sim.draw import Draw
+from tests.sim.reader_plan import READER_FAULTS, give_reader
 
 Entry = dict[str, Any]
 """One operation or fault: `at_ms`, `kind`, and what the kind needs."""
@@ -33,6 +34,9 @@ _DISK_FAULTS = {"checkpoint": 4, "crash": 4, "restart": 2}
 """Faults of brokers with a disk, and how many of them a plan has at most."""
 _SHARE_WITH_DISKS = 0.1
 _NEVER = (1 << 63) - 1
+_LISTS = frozenset({"operations", "faults", "producers", "rests", "readings"})
+_DRAWN_APART = frozenset({*_DISK_FAULTS, *READER_FAULTS})
+"""Faults that only plans with a disk or with a consumer have."""
 _HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
 
 
@@ -54,6 +58,8 @@ class Plan:
         rests: Times in which everything is well and the application does nothing new.
         ending: "calm": everything is healed; "partial": one broker stays dead.
         disk: Settings of brokers whose logs are on a disk; empty for logs in memory.
+        reader: Settings of a consumer; empty for none.
+        readings: The operations of the consumer's application, in order of time.
     """
 
     seed: int
@@ -68,13 +74,15 @@ class Plan:
     raising_log: bool = False
     rests: list[Entry] = field(default_factory=list)
     disk: dict[str, Any] = field(default_factory=dict)
+    reader: dict[str, Any] = field(default_factory=dict)
+    readings: list[Entry] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
         lines: list[str] = []
         for name, value in dataclasses.asdict(self).items():
             text = json.dumps(value)
-            if name in {"operations", "faults", "producers", "rests"} and value:
+            if name in _LISTS and value:
                 entries = ",\n  ".join(json.dumps(entry) for entry in value)
                 text = f"[\n  {entries}\n ]"
             lines.append(f' "{name}": {text}')
@@ -133,7 +141,8 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
     if not is_direct:
         _shape(plan, draw, keeps_faults=bool(always))
     _give_disk(plan, fault_kinds)
-    if draw.chance(0.5):
+    give_reader(plan, fault_kinds)
+    if draw.chance(0.5) and not plan.reader:  # a consumer fetches all the time
         shapes.rest(plan)
     return plan
 
@@ -224,7 +233,7 @@ def _faults(plan: Plan, kinds: Sequence[str], always: Sequence[str]) -> list[Ent
     draw = Draw(plan.seed, "faults")
     if draw.chance(_SHARE_WITHOUT_FAULTS) and not always:
         return []
-    chosen = draw.some_of(sorted(set(kinds) - set(_DISK_FAULTS)), _SHARE_OF_KINDS)
+    chosen = draw.some_of(sorted(set(kinds) - _DRAWN_APART), _SHARE_OF_KINDS)
     chosen += [kind for kind in always if kind not in chosen]
     tick_ms = draw.between(10, 600)
     faults: list[Entry] = []

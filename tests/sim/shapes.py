@@ -286,7 +286,7 @@ def rest(plan: "Plan") -> None:
         plan.rests.append({"at_ms": place + passed_ms, "for_ms": REST_MS})
         passed_ms += REST_MS
         place += draw.between(100, 1_500)
-    for entries in (plan.operations, plan.faults):
+    for entries in (plan.operations, plan.faults, plan.readings):
         for entry in entries:
             before = sum(
                 rest["at_ms"] - number * REST_MS <= entry["at_ms"]

@@ -31,6 +31,19 @@ _PLAIN_SETTINGS: dict[str, Any] = {
     "first_sequence": False,
     "first_epoch": False,
 }
+_PLAIN_READER: dict[str, Any] = {
+    "begin": "assign",
+    "stream": 1,
+    "auto_offset_reset": "earliest",
+    "isolation_level": "read_uncommitted",
+    "fetch_buffer_memory": 64 << 20,
+    "max_partition_fetch_bytes": 1 << 20,
+    "fetch_max_bytes": 50 << 20,
+    "max_poll_records": 500,
+    "value_type": "bytes",
+    "deserializer": False,
+    "interceptor": "",
+}
 
 
 class Shrinker:
@@ -55,6 +68,8 @@ class Shrinker:
         while before != self.plan.to_json() and self.runs < RUNS_MAX:
             before = self.plan.to_json()
             self._drop_kinds()
+            self._fails(replace(self.plan, reader={}, readings=[]))
+            self._drop_entries("readings")
             self._drop_entries("rests")
             self._drop_entries("faults")
             self._drop_entries("operations")
@@ -62,6 +77,7 @@ class Shrinker:
             self._drop_producers()
             self._plain_world()
             self._plain_settings()
+            self._plain_reader()
             self._end_early()
         return self.plan
 
@@ -150,10 +166,15 @@ class Shrinker:
                     producers[at] = settings
                     self._fails(replace(self.plan, producers=producers))
 
+    def _plain_reader(self) -> None:
+        for name, value in _PLAIN_READER.items():
+            if self.plan.reader.get(name, value) != value:
+                self._fails(replace(self.plan, reader={**self.plan.reader, name: value}))
+
     def _end_early(self) -> None:
-        last_ms = max(
-            [entry["at_ms"] for entry in (*self.plan.operations, *self.plan.faults)], default=0
-        )
+        plan = self.plan
+        entries = (*plan.operations, *plan.faults, *plan.readings)
+        last_ms = max([entry["at_ms"] for entry in entries], default=0)
         if last_ms + 1 < self.plan.load_ms:
             self._fails(replace(self.plan, load_ms=last_ms + 1))
 

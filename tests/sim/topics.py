@@ -1,6 +1,6 @@
 """The topics of a run, which may be made again and grow, and every log that they have had."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kprod.broker import EmbeddedCluster
@@ -26,9 +26,11 @@ class Topics:
         cluster: Has them; another one after a restart.
         counts: Partitions of each topic now.
         remade: Topics that were made again.
+        on_retire: Told of a topic and its batches before it is deleted.
     """
 
     def __init__(self, plan: Plan, cluster: EmbeddedCluster) -> None:
+        self.on_retire: Callable[[str, Any], object] = lambda *_: None
         self.counts: dict[str, int] = dict(plan.topics)
         self.remade: set[str] = set()
         self.cluster = cluster
@@ -43,6 +45,7 @@ class Topics:
         if self._generations[topic] >= REMAKES_MAX:
             return False
         self._retired |= self._logs_of(topic)
+        self.on_retire(topic, self.cluster.batches(topic))
         self._generations[topic] += 1
         self.cluster.delete_topic(topic)
         self.cluster.create_topic(topic, count)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kprod import threads
 from kprod.clock import wait_by
@@ -29,6 +30,8 @@ from tests.sim.machine import Machine
 from tests.sim.network import SimNetwork
 from tests.sim.oracle import Finding, check, check_callbacks, names_in
 from tests.sim.plan import Entry, Plan
+from tests.sim.reader_plan import READER_FAULTS
+from tests.sim.readers import Readers, heard_log
 from tests.sim.rest import Rest
 from tests.sim.scheduler import MS, LivelockError, Scheduler
 from tests.sim.sim_loop import TaskCaller
@@ -38,6 +41,10 @@ from tests.sim.topics import Topics
 from tests.sim.truth import check_truth
 from tests.sim.undelivered import Covered
 from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
+
+if TYPE_CHECKING:
+    from tests.sim.reader_tap import ReaderTap
+    from tests.sim.tap import ClientTap
 
 APPLICATION = frozenset({"slow callback", "purge", "close"})
 """Entries of the book that the application caused."""
@@ -80,6 +87,8 @@ class World:
         ledger: The application's knowledge about each record.
         topics: Topics that exist or existed.
         everyone: Every producer of the run, by its number.
+        taps: On the wire of every client, by its number.
+        readers: The consumers of the run.
         callers: Threads and event loops of the application.
         threads: The virtual threads, where the plan has them.
         book: When each kind of fault, and each drastic operation, happened first.
@@ -100,6 +109,8 @@ class World:
         self._due_ns = -1  # when they are stepped for their timers
         self.ledger = Ledger(self)
         self.everyone: dict[int, Client] = {}
+        self.taps: dict[int, ClientTap | ReaderTap] = {}
+        self.readers = Readers(self)
         self._numbers = itertools.count()
         self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
         self.threads: SimThreads | None = None
@@ -107,6 +118,8 @@ class World:
         self.machine = Machine(self)
         self.cluster = self.machine.boot(plan.topics)
         self.topics = Topics(plan, self.cluster)
+        if plan.reader:
+            self.topics.on_retire = self.readers.book.retire
         self.network.on_broker_work = self._broker_work
         self.clients: list[Client] = []
         self.bootstrap_servers = ""
@@ -155,24 +168,24 @@ class World:
     def connected(self, link: Link) -> None:
         """Note a connection attempt."""
         self.note(b"connect", b"%d" % link.port)
-        self.everyone[link.client].tap.connected(link)
+        self.taps[link.client].connected(link)
 
     def wrote(self, link: Link, data: bytes) -> None:
         """Note bytes that a client wrote, and look for freed memory in them."""
         self.note(b"wrote%d" % link.number, data)
-        self.everyone[link.client].tap.wrote(link, data)
+        self.taps[link.client].wrote(link, data)
         if POISON in data:
             self.find("I6", f"freed memory was written to link {link.number}")
 
     def read(self, link: Link, data: bytes) -> None:
         """Note bytes that a client read."""
         self.note(b"read%d" % link.number, data)
-        self.everyone[link.client].tap.read(link, data)
+        self.taps[link.client].read(link, data)
 
     def shut(self, link: Link) -> None:
         """Note a link that a client closed."""
         self.note(b"shut", b"%d" % link.number)
-        self.everyone[link.client].tap.shut(link)
+        self.taps[link.client].shut(link)
 
     def note(self, kind: bytes, data: bytes) -> None:
         """Add something that happened to the digest."""
@@ -186,6 +199,7 @@ class World:
         with ExitStack() as stack:
             stack.enter_context(counted_moves(self.count))
             stack.enter_context(raising_log(self) if self.plan.raising_log else quiet_log())
+            stack.enter_context(heard_log(self.readers))
             if self.plan.mode != "engine":
                 kind = self.threads = stack.enter_context(virtual_threads(self))
                 stack.callback(lambda: self.counts.update({"wait for a lock": kind.waits}))
@@ -207,6 +221,7 @@ class World:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._operate, entry))
         for entry in self.plan.faults:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._break, entry))
+        self.readers.start(origin_ns)
         for entry in self.plan.rests:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, Rest(self).begin)
         self.scheduler.event_limit = 400_000
@@ -253,7 +268,7 @@ class World:
     @property
     def is_undisturbed(self) -> bool:
         """Whether nothing has happened but what the application did."""
-        return self.book.keys() <= APPLICATION
+        return self.book.keys() - READER_FAULTS.keys() <= APPLICATION
 
     def happened(self, kind: str) -> None:
         """Write into the book that a fault, or a drastic operation, happens now."""
@@ -273,6 +288,7 @@ class World:
         caller.end()
 
     def _judge(self) -> None:
+        self.readers.judge()
         self.ledger.finish(self.everyone.__getitem__)
         for client in self.everyone.values():
             self.counts["pipelined"] += client.tap.pipelined
@@ -282,8 +298,7 @@ class World:
         self.findings += check_causes(self.ledger.sent, self.book)
         if self.is_undisturbed and (given_up := self.counts["connection was given up"]):
             self.find("Q2", f"{given_up} connections were given up without a cause")
-        logs = self.topics.logs()
-        lost = self.machine.lost
+        logs, lost = self.topics.logs(), self.machine.lost
         self.findings += check(self.ledger.sent, logs, promises, TICK_NS, unheard, lost)
         self.findings += check_callbacks(self.ledger.told, promises)
         for client in self.everyone.values():
@@ -313,6 +328,7 @@ class World:
         # Threads change over while a producer is made: two may be made at once.
         client = Client(self, next(self._numbers), settings)
         self.everyone[client.number] = client
+        self.taps[client.number] = client.tap
         return client
 
 
