@@ -320,9 +320,8 @@ class HandOver:
         Returns:
             The partitions that must be fetched again from their positions.
         """
-        limit_bytes = self._buffer.capacity_bytes // _PARKED_RATIO
         dropped: list[AssignedPartition] = []
-        while self._parked and self._parked_bytes() > limit_bytes:
+        while self._parked_bytes() > self._buffer.capacity_bytes // _PARKED_RATIO:
             partition = next(iter(self._parked))
             for entry in self._parked.pop(partition):
                 self._drop(entry)
@@ -363,7 +362,7 @@ class HandOver:
 
     def _pass_over(self, bad: OpenBlock | None = None) -> None:
         """Free blocks that have nothing to show; one that cannot be read lets others go first."""
-        if bad is not None:  # the partition's blocks keep their order
+        if bad is not None:
             self._touched.pop()
             self._ready = deque(sorted(self._ready, key=lambda it: it.partition is bad.partition))
         self._is_complete = True
