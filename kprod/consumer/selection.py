@@ -183,11 +183,11 @@ class Selection:
         partition = self.partition(key)
         place = self._parts.hand_over.place_of(partition)
         if place is None:
-            if partition.has_no_offset:
-                raise no_offset([partition.key])
             until_ms = self._parts.until_ms(self._parts.api_limit(timeout))
             while (place := self._parts.hand_over.place_of(partition)) is None:
-                self._parts.check_open()
+                partition = self.partition(key)  # another thread may have assigned others
+                if partition.has_no_offset:
+                    raise no_offset([partition.key])
                 if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
                     raise self._parts.timed_out(
                         f"the position of {named([partition.key])}", timeout

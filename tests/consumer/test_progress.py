@@ -6,7 +6,7 @@ import pytest
 
 from kprod import Consumer
 from kprod.broker import EmbeddedCluster
-from kprod.errors import DeserializationFailed, WakeupError
+from kprod.errors import DeserializationFailed, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, scripted_consumer, scripted_poll
@@ -65,6 +65,21 @@ def test_a_broker_gets_one_fetch_at_a_time() -> None:
         consumer.assign([P0, TopicPartition("orders", 1)])
         _turn(cluster, consumer, 5)
         assert cluster.count(ApiKey.FETCH) == 1
+
+
+def test_an_unknown_position_of_a_partition_that_another_thread_gave_up_is_an_error() -> None:
+    """The call does not turn round until its time is over."""
+    cluster = LogCluster(log_of([b"a"]))
+    with scripted_consumer(cluster) as consumer:
+        consumer.assign([P0])
+
+        def give_up(_cluster: LogCluster, _node: int, request: PeerRequest) -> None:
+            if request.api_key == ApiKey.LIST_OFFSETS:
+                consumer.assign([TopicPartition("orders", 1)])
+
+        cluster.rules.append(give_up)
+        with pytest.raises(KprodError, match="not assigned"):
+            consumer.position(P0, 30)
 
 
 def test_a_session_that_the_broker_has_lost_begins_anew() -> None:
