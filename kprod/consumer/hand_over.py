@@ -18,9 +18,10 @@ from collections.abc import Callable, Generator, Hashable
 from typing import Any
 
 from kprod._core.arrow.arrow_records import ArrowColumns
-from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep
+from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
 from kprod.consumer.iterator_chunk import Chunk
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
+from kprod.consumer.parked_blocks import Entry, ParkedBlocks
 from kprod.consumer.position import AssignedPartition, Place
 from kprod.errors import ConcurrentPoll, CorruptRecord
 
@@ -49,8 +50,8 @@ class HandOver:
         self._terms = terms
         self._on_freed = on_freed
         self._is_assigned = is_assigned
-        self._ready: deque[OpenBlock | FetchedStep] = deque()
-        self._parked: dict[AssignedPartition, deque[OpenBlock | FetchedStep]] = {}
+        self._ready: deque[Entry] = deque()
+        self._parked = ParkedBlocks()
         self._touched: list[OpenBlock] = []
         self._is_complete = False
         self._chunk: Chunk | None = None
@@ -281,10 +282,8 @@ class HandOver:
         Args:
             partition: A partition that is no longer paused.
         """
-        for each in reversed(self._parked.get(partition, ())):
-            if each not in self._ready:
-                self._ready.appendleft(each)
-        self._parked.pop(partition, None)  # last, so an interrupted call can be repeated
+        parked = self._parked.take(partition)
+        self._ready.extendleft(each for each in reversed(parked) if each not in self._ready)
 
     def skip(self, partition: AssignedPartition, offset: int) -> bool:
         """Skip a record that could not be deserialized.
@@ -309,7 +308,7 @@ class HandOver:
         """Free blocks of older starts, which paused partitions would retain otherwise."""
         self.settle()
         self._take_arrived()
-        for entries in (self._ready, *self._parked.values()):
+        for entries in (self._ready, *self._parked.queues()):
             for entry in [each for each in entries if not self._is_current(each)]:
                 entries.remove(entry)
                 self._drop(entry)
@@ -321,9 +320,9 @@ class HandOver:
             The partitions that must be fetched again from their positions.
         """
         dropped: list[AssignedPartition] = []
-        while self._parked_bytes() > self._buffer.capacity_bytes // _PARKED_RATIO:
-            partition = next(iter(self._parked))
-            for entry in self._parked.pop(partition):
+        while self._parked.size_bytes > self._buffer.capacity_bytes // _PARKED_RATIO:
+            partition = self._parked.first()
+            for entry in self._parked.take(partition):
                 self._drop(entry)
             dropped.append(partition)
         return dropped
@@ -332,10 +331,10 @@ class HandOver:
         """Free everything; any thread, if no thread reads."""
         # Replaced, not emptied: a closing thread and a reader whose call ended may both be here.
         ready, self._ready = self._ready, deque()
-        parked, self._parked = self._parked, {}
+        parked, self._parked = self._parked, ParkedBlocks()
         touched, self._touched = self._touched, []
         self._chunk = None
-        for entry in [*touched, *ready, *(it for each in parked.values() for it in each)]:
+        for entry in [*touched, *ready, *(it for each in parked.queues() for it in each)]:
             self._drop(entry)
         self._buffer.clear()
 
@@ -350,7 +349,8 @@ class HandOver:
                 self._ready.popleft()
                 self._drop(entry)
             elif entry.partition.paused:
-                self._park(entry)
+                self._parked.add(entry)
+                self._ready.popleft()
             elif isinstance(entry, OpenBlock):
                 return entry
             elif not may_run:
@@ -380,19 +380,7 @@ class HandOver:
                 )
             self._buffer.remove_first()
 
-    def _park(self, entry: OpenBlock | FetchedStep) -> None:
-        parked = self._parked.setdefault(entry.partition, deque())
-        if entry not in parked:
-            parked.append(entry)
-        if isinstance(entry, OpenBlock):
-            entry.park()
-        self._ready.popleft()
-
-    def _parked_bytes(self) -> int:
-        entries = (it for each in self._parked.values() for it in each)
-        return sum(len(it.fetched.records) for it in entries if isinstance(it, OpenBlock))
-
-    def _drop(self, entry: OpenBlock | FetchedStep) -> None:
+    def _drop(self, entry: Entry) -> None:
         if isinstance(entry, OpenBlock):
             entry.park()
             self._buffer.free(entry.fetched)
@@ -400,6 +388,6 @@ class HandOver:
             entry.partition.consumed_count += 1
         self._on_freed(entry.partition)
 
-    def _is_current(self, entry: OpenBlock | FetchedStep) -> bool:
+    def _is_current(self, entry: Entry) -> bool:
         number = entry.fetched.number if isinstance(entry, OpenBlock) else entry.number
         return number == entry.partition.start.number and self._is_assigned(entry.partition)
