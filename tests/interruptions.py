@@ -76,12 +76,13 @@ class _Places:
         return self._step
 
 
-def interrupted_everywhere(call: Callable[[], object]) -> Iterator[str]:
+def interrupted_everywhere(call: Callable[[], object], times: int = 1) -> Iterator[str]:
     """Make a call again and again, with an interruption one place further each time.
 
     Args:
         call: Runs in this thread, once more before the first interruption; may not catch
             `Interrupted`.
+        times: How many calls in a row are interrupted at a place.
 
     Yields:
         The place in words, after each call that was interrupted; ends with the first that was not.
@@ -97,6 +98,8 @@ def interrupted_everywhere(call: Callable[[], object]) -> Iterator[str]:
             places.visit(call, number)
             if places.where is None:
                 return
-            yield places.where
+            for _ in range(times - 1):
+                places.visit(call, number)
+            yield places.where or ""
     finally:
         sys.settrace(before)

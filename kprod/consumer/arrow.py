@@ -33,13 +33,9 @@ def poll_arrow(
     _check("max_rows", max_rows)
     _check("max_bytes", max_bytes)
     columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
-    hand_over = engine.parts.hand_over
-    with engine.freed_if_closed:
-        engine.reading.read(partial(hand_over.take_columns, columns, max_rows, max_bytes), timeout)
-        row_count = columns.row_count
-        batch = record_batch(columns)
-    hand_over.complete(row_count)
-    return batch
+    take = partial(engine.parts.hand_over.take_columns, columns, max_rows, max_bytes)
+    until_ms = engine.parts.until_ms(timeout)
+    return engine.reading.hand_out(take, until_ms, lambda _: record_batch(columns))
 
 
 def _check(name: str, given: object) -> None:

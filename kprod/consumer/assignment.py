@@ -79,14 +79,6 @@ class Assignment:
         self.topics = tuple(it for it in self.topics if it != topic)
         self.version += 1
 
-    def has(self, partition: AssignedPartition) -> bool:
-        """Return whether a partition is assigned, and was not replaced; any thread.
-
-        Args:
-            partition: A partition of this or an earlier assignment.
-        """
-        return self.partitions.get(partition.key) is partition
-
     def of(self, key: object) -> AssignedPartition:
         """Return an assigned partition.
 

@@ -165,11 +165,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
 
         No error loses a record: the next poll continues at the positions.
         """
-        engine = engine_of(self)
-        with engine.freed_if_closed:
-            records = engine.reading.poll(timeout, max_records)
-        engine.parts.hand_over.complete(len(records))
-        return records
+        return engine_of(self).reading.poll(timeout, max_records)
 
     def poll_arrow(
         self,
@@ -223,9 +219,8 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             a record. Errors are raised as by `poll`.
         """
         engine = engine_of(self)
-        with engine.freed_if_closed:
-            while (chunk := engine.reading.next_chunk()) is not None:
-                yield from engine.parts.hand_over.records_of(chunk)
+        while (chunk := engine.reading.next_chunk()) is not None:
+            yield from engine.parts.hand_over.records_of(chunk)
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - a record of any class
         """Continue after a record that a deserializer failed on.

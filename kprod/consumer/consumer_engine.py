@@ -36,30 +36,6 @@ class Face(Protocol):
         """End."""
 
 
-class FreedIfClosed:
-    """A context that frees the fetched records if the consumer is closed and no thread reads it.
-
-    `close` does so itself, except during a call that reads.
-
-    Thread-safety: any number of threads may be inside.
-    """
-
-    __slots__ = ("_parts", "_reading")
-
-    def __init__(self, parts: ConsumerParts, reading: Reading) -> None:
-        self._parts = parts
-        self._reading = reading
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, *_: object) -> None:
-        """Free the records."""
-        error = self._parts.closed_error
-        if error is not None and error is not _forked_error and self._reading.is_idle:
-            self._parts.hand_over.clear()
-
-
 class ConsumerEngine:
     """A consumer's engine, which `Consumer` holds as `_kprod`.
 
@@ -69,8 +45,6 @@ class ConsumerEngine:
         reading: Implements poll and iteration.
         questions: Implements the cluster queries.
         faults: Handles offsets out of range and truncated logs.
-        freed_if_closed: Context of a call that reads: a consumer that was closed meanwhile frees
-            its records at the end.
         client_id: The client id that brokers and log lines show.
     """
 
@@ -79,7 +53,6 @@ class ConsumerEngine:
         "_face",
         "client_id",
         "faults",
-        "freed_if_closed",
         "parts",
         "questions",
         "reading",
@@ -96,10 +69,8 @@ class ConsumerEngine:
         self.client_id: str = parts.client_id
         self.selection: Selection = Selection(parts)
         self.reading: Reading = Reading(parts, self.selection.restart)
-        self.selection.alone = self.reading.alone
         self.questions: ClusterQuestions = ClusterQuestions(parts)
         self.faults: LogFaults = LogFaults(parts, self.selection.restart)
-        self.freed_if_closed: FreedIfClosed = FreedIfClosed(parts, self.reading)
 
     def start(self, face: Face, *, is_threaded: bool) -> None:
         """Start the I/O thread, and register the close at the interpreter's exit.
@@ -153,7 +124,7 @@ class ConsumerEngine:
             left_s = deadline.wait_s()
             if not self.parts.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
                 _logger.warning("%s: the thread has not ended in time", self.client_id)
-        self.freed_if_closed.__exit__()
+        self.reading.free_if_closed()
 
     def close_at_exit(self, timeout: float) -> int:
         """Call the public object's `close`, which a subclass may have overridden."""
@@ -181,6 +152,7 @@ class ConsumerEngine:
             self.parts.client.close_after_fork,  # needed if the thread died
             self.parts.mailbox.notify,
             partial(open_clients.unwatch, self),
+            self.reading.free_if_closed,  # nothing is fetched any more
             self.parts.interceptors.close,
             partial(self.parts.state_log.note, Event.CLOSED),
         ]

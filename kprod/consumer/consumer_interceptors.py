@@ -35,6 +35,8 @@ class ConsumerInterceptors:
         Returns:
             The records to return.
         """
+        if self._chain:
+            records = list(records)  # the caller keeps its own, which no interceptor changes
         for interceptor in self._chain:
             try:
                 records = _records_of(interceptor.on_consume(records))

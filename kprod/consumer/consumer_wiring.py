@@ -129,8 +129,8 @@ def _add_reading(engine: ConsumerEngine) -> None:
             as_views=config.value_type == "memoryview",
             deserializers=RecordDeserializers(config.key_deserializer, config.value_deserializer),
         ),
+        parts.assignment,
         engine.selection.on_freed,
-        parts.assignment.has,
     )
     parts.topics = TopicWatch(
         parts.metadata, parts.assignment, parts.mailbox, engine.selection.note_partitions

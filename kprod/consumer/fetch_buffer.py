@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Fetched records that were not returned yet, and the memory that they use.
 
 The I/O thread adds blocks of records; the polling thread takes them in order of arrival. No
@@ -9,6 +11,9 @@ the whole response counts until then. When less than half of a response is still
 copied out of it; otherwise a single paused partition could retain the memory of a thousand others.
 
 Only the I/O thread changes the counters; the polling thread passes freed blocks to it by a deque.
+
+No Python bytecode may run in `free`: a signal handler's exception in the middle of it would leave
+memory counted for ever. See `hand_over`.
 
 Invariant: `held_bytes` is the total size of the responses that have a block in this buffer. Memory
     freed since the last `take_freed` is still counted.
@@ -35,8 +40,6 @@ class ResponseMemory:
         blocks: The blocks that were not freed.
     """
 
-    __slots__ = ("blocks", "in_use_bytes", "size_bytes")
-
     def __init__(self, size_bytes: int) -> None:
         """Start with no blocks.
 
@@ -59,8 +62,6 @@ class FetchedBlock:
         aborted: Producer id and first offset of each aborted transaction in the block.
         memory: The memory of the response.
     """
-
-    __slots__ = ("aborted", "memory", "number", "offset", "partition", "records")
 
     def __init__(
         self,
@@ -92,8 +93,6 @@ class FetchedStep:
         run: Function that the polling thread calls; may raise.
     """
 
-    __slots__ = ("number", "partition", "run")
-
     def __init__(
         self, partition: AssignedPartition, number: int, run: Callable[[], object]
     ) -> None:
@@ -111,8 +110,6 @@ class FetchBuffer:
         held_bytes: Memory of responses. Used by the I/O thread.
         decoding_bytes: Size of the batch that the polling thread has decompressed.
     """
-
-    __slots__ = ("_arrived", "_freed", "_notify", "capacity_bytes", "decoding_bytes", "held_bytes")
 
     def __init__(self, capacity_bytes: int, notify: Callable[[], object]) -> None:
         """Start with no partitions.

@@ -49,6 +49,7 @@ from kprod.protocol.error_table import ErrorCode, error_for
 _LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
 _CUT_OFF_MAX = 3  # consecutive responses with a part of a batch and nothing else
 _LONG_MS = 60_000
+_DROPPED = -1  # no start has this number
 _IDS_FIRST_VERSION = 13
 _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
 
@@ -115,8 +116,7 @@ class Fetcher:
             may_fetch = False
         node = self._replicas.node_of(key, now_ms) if may_fetch else None
         if may_fetch and node is None:
-            # the response calls `consider` again
-            self._metadata.request_update_for_topic(key.topic)
+            self._metadata.request_update_for_topic(key.topic)  # calls `consider` again
         node_id = -1 if node is None else node.node_id
         if self._node_of.get(key, node_id) != node_id:
             self._leave(partition)
@@ -143,6 +143,7 @@ class Fetcher:
         """
         self._put_off.pop(partition, None)
         self._leave(partition)
+        partition.number = _DROPPED  # responses of fetches in flight are ignored
 
     def _leave(self, partition: AssignedPartition) -> None:
         """Remove a partition from its session, unless it was assigned again since."""
@@ -221,13 +222,12 @@ class Fetcher:
             free_bytes = buffer.capacity_bytes
         bytes_max = min(settings.fetch_max_bytes, max(_LEAST_BYTES, free_bytes // shares))
         self._asked_bytes[node.node_id] = bytes_max
-        by_ids = session.goes_by_ids
         asked = dict(session.wanted)
         self._client.send(
             ClientRequest(
                 node_id=node.node_id,
                 api_key=ApiKey.FETCH,
-                versions=IDS_VERSIONS if by_ids else NAMES_VERSIONS,
+                versions=IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS,
                 body={**fetch_fields(settings, bytes_max), **session.next_request()},
                 on_complete=lambda outcome: self._complete(outcome, session, asked),
                 timeout_ms=settings.request_timeout_ms + settings.fetch_max_wait_ms,
@@ -272,7 +272,8 @@ class Fetcher:
         self._metadata.request_update()
         for wanted in asked.values():
             self._replicas.forget(wanted.partition.key)
-            self._fail(wanted.partition, error, outcome.now_ms)
+            if wanted.partition.number != _DROPPED:
+                self._fail(wanted.partition, error, outcome.now_ms)
 
     def _take(self, outcome: Outcome, asked: Mapping[TopicPartition, Wanted]) -> None:
         """Process each partition of a response and add its records to the buffer."""

@@ -1,10 +1,16 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Returns records to the application: each once, in order, and none is lost.
 
 Records count as returned only when the call has returned: an exception from a signal handler
 (Ctrl-C) may leave `poll` anywhere. So a hand-out has two steps. `take` decodes records and
-remembers the blocks that it used; `complete` confirms that the records have reached the
+remembers the blocks that it used; `is_complete` confirms that the records have reached the
 application. The next call settles the previous hand-out: if it was completed, positions advance and
 exhausted blocks are freed; if not, it is rewound, and its records are returned again.
+
+This module and the modules of its blocks are compiled, because CPython runs signal handlers and
+switches threads between bytecodes: a compiled function is left in the middle only where it calls
+Python code. Here it does so before it changes anything, or where the change can be repeated.
 
 The iterator hands out a *chunk*: records of one block. When a pause, a seek, a close or another
 call interrupts it, the remaining records go back to the block.
@@ -18,49 +24,62 @@ from collections.abc import Callable, Generator, Hashable
 from typing import Any
 
 from kprod._core.arrow.arrow_records import ArrowColumns
+from kprod.consumer.assignment import Assignment
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
-from kprod.consumer.iterator_chunk import Chunk
+from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.parked_blocks import Entry, ParkedBlocks
-from kprod.consumer.position import AssignedPartition, Place
-from kprod.errors import ConcurrentPoll, CorruptRecord
+from kprod.consumer.position import AssignedPartition, Place, Start, new_start
+from kprod.errors import ConcurrentPoll, CorruptRecord, KprodError
 
 _PARKED_RATIO = 2  # paused partitions may hold one byte in this many of the memory
 
 
 class HandOver:
-    """The records of one consumer that are being returned to the application."""
+    """The records of one consumer that are being returned to the application.
+
+    Attributes:
+        is_complete: Whether the newest hand-out's records have reached the application.
+    """
 
     def __init__(
         self,
         buffer: FetchBuffer,
         terms: DecodingTerms,
+        assignment: Assignment,
         on_freed: Callable[[AssignedPartition], object],
-        is_assigned: Callable[[AssignedPartition], bool],
     ) -> None:
         """Start with no hand-out.
 
         Args:
             buffer: Provides the fetched blocks.
             terms: Rules for decoding records.
+            assignment: The partitions whose records may be returned.
             on_freed: Called with each partition that may be fetched again.
-            is_assigned: Whether a partition's records may still be returned.
         """
         self._buffer = buffer
         self._terms = terms
+        self._assignment = assignment
         self._on_freed = on_freed
-        self._is_assigned = is_assigned
         self._ready: deque[Entry] = deque()
         self._parked = ParkedBlocks()
         self._touched: list[OpenBlock] = []
-        self._is_complete = False
-        self._chunk: Chunk | None = None
-        self.record_count: int = 0
+        self._taken_count = 0  # records of the newest hand-out
+        self._settled_count = 0
+        self._chunk: IteratorChunk | None = None
+        self.is_complete: bool = False
 
     @property
     def has_work(self) -> bool:
         """Whether `take` may return something; any thread."""
         return bool(self._ready) or self._buffer.has_arrived
+
+    @property
+    def record_count(self) -> int:
+        """Number of records that were returned; any thread."""
+        count = self._settled_count + (self._taken_count if self.is_complete else 0)
+        chunk = self._chunk
+        return count if chunk is None else count - len(chunk.rest)
 
     def take(self, count: int, *, from_one: bool = False) -> list[Any]:
         """Take records for a hand-out.
@@ -94,6 +113,9 @@ class HandOver:
                 break
         if not records:
             self._pass_over()
+        self._taken_count = len(records)
+        for block in self._touched:
+            block.forget_results()
         return records
 
     def take_columns(self, columns: ArrowColumns, rows_max: int, bytes_max: int) -> int:
@@ -132,6 +154,7 @@ class HandOver:
                 break  # the next row does not fit
         if not columns.row_count:
             self._pass_over()
+        self._taken_count = columns.row_count
         return columns.row_count
 
     def remove_exhausted(self, block: OpenBlock) -> None:
@@ -144,18 +167,7 @@ class HandOver:
             block.is_done = True
             self._ready.popleft()
 
-    def complete(self, count: int) -> None:
-        """Confirm that the records have reached the application.
-
-        Args:
-            count: Number of records.
-        """
-        for block in self._touched:
-            block.forget_results()
-        self.record_count += count
-        self._is_complete = True  # last, since a signal handler may raise before
-
-    def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> Chunk:
+    def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> IteratorChunk:
         """Start to return records of one block one by one.
 
         Args:
@@ -166,16 +178,10 @@ class HandOver:
         Returns:
             A chunk, for which `end_chunk` must be called.
         """
-        block = self._touched[-1]
-        block.forget_results()
-        chunk, count = Chunk(block, taken, records, ident), len(records)
-        # No call between these: a signal handler's exception finds a chunk or a hand-out, not both.
-        self._chunk = chunk
-        self._is_complete = True
-        self.record_count += count
-        return chunk
+        self._chunk = IteratorChunk(self._touched[-1], taken, records, ident)
+        return self._chunk
 
-    def records_of(self, chunk: Chunk) -> Generator[Any]:
+    def records_of(self, chunk: IteratorChunk) -> Generator[Any]:
         """Yield a chunk's records one by one, until its end or an interruption.
 
         Args:
@@ -193,7 +199,7 @@ class HandOver:
         finally:
             self.end_chunk(chunk)
 
-    def end_chunk(self, chunk: Chunk) -> None:
+    def end_chunk(self, chunk: IteratorChunk) -> None:
         """Return the rest of a chunk to its block; idempotent.
 
         Args:
@@ -202,15 +208,15 @@ class HandOver:
         chunk.is_interrupted = True
         if self._chunk is not chunk:
             return
-        left_count = chunk.left_count
-        rest = chunk.rest if left_count else []
+        block, rest = chunk.block, chunk.rest
         if rest:
-            offset = rest[0].offset if chunk.in_hand is None else chunk.in_hand.offset + 1
-            if chunk.block not in self._ready:
-                self._ready.appendleft(chunk.block)
-            chunk.block.give_back(rest, offset)
-        # No call since `give_back` has changed the block, so an interrupted call can be repeated.
-        self.record_count -= left_count
+            if chunk.is_intercepted:  # read again, as they were
+                block.rewind(Place(block.fetched.number, chunk.next_offset))
+            else:
+                block.give_back(rest, chunk.next_offset)
+            if block not in self._ready:
+                self._ready.appendleft(block)
+        self._taken_count -= len(rest)
         self._chunk = None
 
     def interrupt(self) -> None:
@@ -230,11 +236,11 @@ class HandOver:
         """
         number = partition.start.number
         chunk = self._chunk
-        if chunk is not None and chunk.block.partition is partition and chunk.in_hand is not None:
-            place = Place(chunk.block.fetched.number, chunk.in_hand.offset + 1)
+        if chunk is not None and chunk.block.partition is partition:
+            place = Place(chunk.block.fetched.number, chunk.next_offset)
             if place.number == number:
                 return place
-        if self._is_complete:
+        if self.is_complete:
             for block in reversed(list(self._touched)):
                 if block.partition is partition and block.fetched.number == number:
                     return block.place
@@ -244,22 +250,21 @@ class HandOver:
         """Advance the positions beyond the last hand-out if it was completed, else rewind it."""
         if self._chunk is not None:
             self.end_chunk(self._chunk)
-        if not self._touched:
-            self._is_complete = False  # it was set by a call that returned nothing
-            return
-        if self._is_complete:
+        if self.is_complete:
             for block in self._touched:
                 if self._is_current(block):
                     block.partition.handed = block.place
                 if block.is_done:
                     self._drop(block)
+            self._settled_count += self._taken_count
         else:
             for block in reversed(self._touched):
                 block.rewind(block.partition.handed)
                 if block not in self._ready:
                     self._ready.appendleft(block)
         self._touched = []
-        self._is_complete = False
+        self._taken_count = 0
+        self.is_complete = False
 
     def check_ident(self, ident: Hashable) -> None:
         """Raise if another thread is in the middle of a chunk.
@@ -313,19 +318,19 @@ class HandOver:
                 entries.remove(entry)
                 self._drop(entry)
 
-    def drop_parked(self) -> list[AssignedPartition]:
+    def drop_parked(self, restart: Callable[[AssignedPartition, Start, int], object]) -> None:
         """Free the memory that paused partitions hold beyond their share, oldest blocks first.
 
-        Returns:
-            The partitions that must be fetched again from their positions.
+        Args:
+            restart: Makes a partition be fetched again from its position; see `Selection.restart`.
         """
-        dropped: list[AssignedPartition] = []
         while self._parked.size_bytes > self._buffer.capacity_bytes // _PARKED_RATIO:
             partition = self._parked.first()
+            place = self.place_of(partition)
+            if place is not None:
+                restart(partition, new_start(place.offset, place.epoch), place.number)
             for entry in self._parked.take(partition):
                 self._drop(entry)
-            dropped.append(partition)
-        return dropped
 
     def clear(self) -> None:
         """Free everything; any thread, if no thread reads."""
@@ -356,28 +361,26 @@ class HandOver:
             elif not may_run:
                 return None
             else:
-                self._ready.popleft()
-                self._drop(entry)
-                entry.run()
+                try:
+                    entry.run()
+                except KprodError:
+                    self._drop(self._ready.popleft())
+                    raise
+                self._drop(self._ready.popleft())
 
     def _pass_over(self, bad: OpenBlock | None = None) -> None:
         """Free blocks that have nothing to show; one that cannot be read lets others go first."""
         if bad is not None:
             self._touched.pop()
             self._ready = deque(sorted(self._ready, key=lambda it: it.partition is bad.partition))
-        self._is_complete = True
+        self.is_complete = True
         self.settle()
 
     def _take_arrived(self) -> None:
         while (fetched := self._buffer.first()) is not None:
-            newest = self._ready[-1] if self._ready else None
-            is_here = (newest.fetched if isinstance(newest, OpenBlock) else newest) is fetched
-            if not is_here:  # False if a signal handler ran between the two steps
-                self._ready.append(
-                    OpenBlock(fetched, self._terms)
-                    if isinstance(fetched, FetchedBlock)
-                    else fetched
-                )
+            self._ready.append(
+                OpenBlock(fetched, self._terms) if isinstance(fetched, FetchedBlock) else fetched
+            )
             self._buffer.remove_first()
 
     def _drop(self, entry: Entry) -> None:
@@ -390,4 +393,8 @@ class HandOver:
 
     def _is_current(self, entry: Entry) -> bool:
         number = entry.fetched.number if isinstance(entry, OpenBlock) else entry.number
-        return number == entry.partition.start.number and self._is_assigned(entry.partition)
+        partition = entry.partition
+        return (
+            number == partition.start.number
+            and self._assignment.partitions.get(partition.key) is partition
+        )

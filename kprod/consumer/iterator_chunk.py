@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The records of one block that an iteration is returning.
 
 Thread-safety: the iterating thread; any thread sets `is_interrupted`.
@@ -9,19 +11,17 @@ from typing import Any
 from kprod.consumer.open_block import OpenBlock
 
 
-class Chunk:
+class IteratorChunk:
     """Records of one block that an iteration returns one by one.
 
     Attributes:
         block: The block.
         records: All records of the chunk, after the interceptors.
-        taken: The same records before the interceptors; all are of `block`.
+        taken: The same records before the interceptors; the same list if there are none.
         in_hand: The last record that was returned; None before the first.
         ident: Identity of the iterating thread.
         is_interrupted: Whether the remaining records must go back to the block.
     """
-
-    __slots__ = ("block", "ident", "in_hand", "is_interrupted", "records", "taken")
 
     def __init__(
         self, block: OpenBlock, taken: list[Any], records: list[Any], ident: Hashable
@@ -35,22 +35,23 @@ class Chunk:
         self.is_interrupted: bool = False
 
     @property
-    def rest(self) -> list[Any]:
-        """The taken records after the one in hand; all if there is none.
-
-        Interceptors have not changed them, and will be called with them again.
-        """
-        if self.in_hand is None:
-            return list(self.taken)
-        offset = self.in_hand.offset
-        return [record for record in self.taken if record.offset > offset]
+    def next_offset(self) -> int:
+        """Offset of the next record to return."""
+        offset: int = self.taken[0].offset if self.in_hand is None else self.in_hand.offset + 1
+        return offset
 
     @property
-    def left_count(self) -> int:
-        """Number of `records` that were not returned yet."""
-        if self.in_hand is None:
-            return len(self.records)
-        for index, record in enumerate(self.records):
-            if record is self.in_hand:
-                return len(self.records) - index - 1
-        return 0
+    def is_intercepted(self) -> bool:
+        """Whether interceptors may have changed records of the chunk."""
+        return self.records is not self.taken
+
+    @property
+    def rest(self) -> list[Any]:
+        """The records of the block after the one in hand; all if there is none."""
+        in_hand = self.in_hand
+        if in_hand is None:
+            return self.taken
+        if in_hand is self.records[-1]:
+            return []  # also those that an interceptor has left out
+        offset = in_hand.offset
+        return [record for record in self.taken if record.offset > offset]

@@ -30,7 +30,7 @@ class LogFaults:
     """
 
     def __init__(
-        self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start], object]
+        self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start, int], bool]
     ) -> None:
         """Start with no faults.
 
@@ -55,9 +55,10 @@ class LogFaults:
         key, policy = partition.key, self._parts.config.auto_offset_reset
         reason = f"offset {offset} is not in the log"
         if policy.name == "none":
-            self._restart(partition, new_start(None))
-            raise no_offset([key], f" ({reason})")
-        self._restart(partition, new_start(None, policy=policy, reason=reason))
+            if self._restart(partition, new_start(None), number):
+                raise no_offset([key], f" ({reason})")
+            return
+        self._restart(partition, new_start(None, policy=policy, reason=reason), number)
 
     def on_truncated(self, partition: AssignedPartition, end_offset: int, epoch: int) -> None:
         """Handle a truncated log: discard the records fetched from it."""
@@ -77,13 +78,14 @@ class LogFaults:
         self, partition: AssignedPartition, was: Place, end_offset: int, epoch: int
     ) -> None:
         if partition.start.number != was.number:
+            self._parts.hand_over.drop_stale()  # an interrupted call may have omitted it
             return
         self._parts.hand_over.settle()
         key, policy = partition.key, self._parts.config.auto_offset_reset
         place = self._parts.hand_over.place_of(partition) or was
         if end_offset >= place.offset:  # only prefetched records are discarded
             # An epoch that the log does not know would be found to diverge again and again.
-            self._restart(partition, new_start(place.offset, min(place.epoch, epoch)))
+            self._restart(partition, new_start(place.offset, min(place.epoch, epoch)), was.number)
             self._parts.hand_over.drop_stale()
             return
         text = (
@@ -92,15 +94,17 @@ class LogFaults:
             f" {end_offset if end_offset >= 0 else 'an offset that the leader does not know'}"
         )
         if policy.name == "none":
-            self._restart(partition, new_start(None))
-            self._parts.hand_over.drop_stale()
             error = LogTruncated(text + "; seek to continue")
             error.topic, error.partition = key
             error.offset, error.end_offset = place.offset, end_offset
-            raise error
+            is_open = self._restart(partition, new_start(None), was.number)
+            self._parts.hand_over.drop_stale()
+            if is_open:
+                raise error
+            return
         if end_offset < 0:
-            self._restart(partition, new_start(None, policy=policy, reason=text))
+            self._restart(partition, new_start(None, policy=policy, reason=text), was.number)
         else:
             _logger.warning("%s; reading continues there", text)
-            self._restart(partition, new_start(end_offset, epoch))
+            self._restart(partition, new_start(end_offset, epoch), was.number)
         self._parts.hand_over.drop_stale()

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Messages between the application's threads and the I/O thread.
 
 Commands go from any thread to the I/O thread, by a deque and the selector's waker. Steps go to the
@@ -25,8 +27,6 @@ class Mailbox:
     Attributes:
         wake: Wakes the I/O thread; set by `consumer_wiring`.
     """
-
-    __slots__ = ("_commands", "_steps", "_waiters", "wake")
 
     def __init__(self) -> None:
         """Start with no partitions."""

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """A cursor over a fetched block, with the records that were decoded and not returned.
 
 Thread-safety: the polling thread.
@@ -37,19 +39,6 @@ class OpenBlock:
         epoch: Leader epoch of the last returned record; −1 if unknown.
         is_done: Whether the block is exhausted and will be freed with the next hand-out.
     """
-
-    __slots__ = (
-        "_block",
-        "_ready",
-        "_results",
-        "_start_offset",
-        "_terms",
-        "_waiting",
-        "epoch",
-        "fetched",
-        "is_done",
-        "next_offset",
-    )
 
     def __init__(self, fetched: FetchedBlock, terms: DecodingTerms) -> None:
         """Start at the requested offset.

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Fetched blocks of paused partitions, which wait without being decoded.
 
 Thread-safety: one thread at a time, which the engine ensures.

@@ -5,6 +5,7 @@ Thread-safety: each part says its own.
 
 from collections.abc import Callable
 
+from kprod._core.reader_claim import ReaderClaim
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config.consumer_config import ConsumerConfig
@@ -36,6 +37,7 @@ class ConsumerParts:
         assignment: The assigned partitions.
         interceptors: The application's interceptors.
         closed_error: Creates the error for calls after the close; None while the consumer is open.
+        alone: Excludes a second thread from reading and from changing the assignment.
         state_log: Called with changes that an operator should know.
         metadata: The cluster metadata.
         client: The network client.
@@ -48,6 +50,7 @@ class ConsumerParts:
         thread: The I/O thread.
     """
 
+    alone: ReaderClaim
     state_log: StateLog
     metadata: Metadata
     client: NetworkClient

@@ -10,10 +10,10 @@ Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from kprod._core.reader_claim import ReaderClaim
-from kprod.consumer.iterator_chunk import Chunk
+from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, State, new_start
@@ -21,90 +21,120 @@ from kprod.errors import KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
+Taken = TypeVar("Taken")
+Result = TypeVar("Result")
+
 
 class Reading:
-    """The reading part of one consumer.
-
-    Attributes:
-        alone: Excludes a second thread from reading and from changing the assignment.
-    """
+    """The reading part of one consumer."""
 
     def __init__(
-        self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start], object]
+        self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start, int | None], bool]
     ) -> None:
         """Start without a reading thread.
 
         Args:
             parts: The consumer's parts.
-            restart: Sets a partition's position.
+            restart: Sets a partition's position; see `Selection.restart`.
         """
         self._parts = parts
         self._restart = restart
-        self.alone: ReaderClaim = ReaderClaim(self._check)
+        parts.alone = ReaderClaim(self._check, self.free_if_closed)
         self._is_woken = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no thread is reading."""
-        return self.alone.is_free
+        self._is_forked = False
 
     def forget_reader(self) -> None:
         """Forget the reading thread, which does not exist, or must not read, in a forked child."""
-        self.alone.drop()
+        self._is_forked = True
+        self._parts.alone.holder = None
+
+    def free_if_closed(self) -> None:
+        """Free the fetched records if the consumer is closed and no thread reads; any thread.
+
+        `close` calls it, and so does a read at its end, in case it was closed meanwhile.
+        """
+        is_closed = self._parts.closed_error is not None and not self._is_forked
+        if is_closed and self._parts.alone.holder is None:
+            self._parts.hand_over.clear()
 
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
-        """Implement `Consumer.poll`; the caller must call `complete` once it has the records."""
+        """Implement `Consumer.poll`."""
         count = (
             self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
         )
-        with self.alone:
-            records = self._read(
-                partial(self._parts.hand_over.take, count),
-                self._parts.until_ms(timeout),
-                raises_problem=True,
-            )
-            return self._parts.interceptors.on_consume(records) if records else records
+        take = partial(self._parts.hand_over.take, count)
+        return self.hand_out(take, self._parts.until_ms(timeout), self._intercepted)
 
-    def read(self, take: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ANN401
-        """Wait for a result other than a list of records, such as columns.
+    def hand_out(
+        self,
+        take: Callable[[], Taken],
+        until_ms: int | None,
+        finish: Callable[[Taken], Result],
+        *,
+        raises_problem: bool = True,
+    ) -> Result:
+        """Wait for records and return them; none is lost, whatever is raised where.
 
         Args:
-            take: Returns a true value when there is a result.
-            timeout: Seconds to wait.
+            take: Returns a true value when there are records.
+            until_ms: Deadline, monotonic; None for none.
+            finish: Converts what `take` returned.
+            raises_problem: Whether to raise a problem of a topic at the deadline.
 
         Returns:
-            The last result of `take`.
+            The result of `finish`.
         """
-        with self.alone:
-            return self._read(take, self._parts.until_ms(timeout), raises_problem=True)
+        parts, call = self._parts, object()
+        alone, hand_over = parts.alone, parts.hand_over
+        try:
+            alone.enter(call)
+            result = finish(self._read(take, until_ms, raises_problem=raises_problem))
+        except BaseException:
+            if alone.holder is call:
+                alone.holder = None
+            self.free_if_closed()
+            raise
+        # No call from here to the return: an exception of a signal handler would lose the records,
+        # and another thread that reads would be given them again.
+        hand_over.is_complete = True
+        alone.holder = None
+        if parts.closed_error is not None:
+            self.free_if_closed()
+        return result
 
-    def next_chunk(self) -> Chunk | None:
+    def next_chunk(self) -> IteratorChunk | None:
         """Take records for the iterator.
 
         Returns:
             A chunk; None if no record arrived within `consumer_timeout_ms`.
         """
-        limit_ms = self._parts.config.consumer_timeout_ms
-        until_ms = None if limit_ms < 0 else self._parts.clock.now_ms() + limit_ms
-        with self.alone:
-            take = partial(
-                self._parts.hand_over.take, self._parts.config.max_poll_records, from_one=True
-            )
-            while True:
-                records = self._read(take, until_ms, raises_problem=False)
-                if not records:
-                    return None
-                shown = self._parts.interceptors.on_consume(records)
-                if shown:
-                    return self._parts.hand_over.begin_chunk(records, shown, current_ident())
-                self._parts.hand_over.complete(0)
+        parts = self._parts
+        limit_ms = parts.config.consumer_timeout_ms
+        until_ms = None if limit_ms < 0 else parts.clock.now_ms() + limit_ms
+        take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
+        while True:
+            chunk = self.hand_out(take, until_ms, self._chunk_of, raises_problem=False)
+            if chunk is not False:
+                return chunk
+
+    def _intercepted(self, records: list[Any]) -> list[Any]:
+        return self._parts.interceptors.on_consume(records) if records else records
+
+    def _chunk_of(self, records: list[Any]) -> IteratorChunk | Literal[False] | None:
+        """Return a chunk; None without records, False if the interceptors leave none."""
+        if not records:
+            return None
+        shown = self._parts.interceptors.on_consume(records)
+        if not shown:
+            return False
+        return self._parts.hand_over.begin_chunk(records, shown, current_ident())
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes
         """Implement `Consumer.skip`."""
-        with self.alone:
+        with self._parts.alone:
             found = self._parts.assignment.of(TopicPartition(record.topic, record.partition))
             if not self._parts.hand_over.skip(found, record.offset):
-                self._restart(found, new_start(record.offset + 1))
+                self._restart(found, new_start(record.offset + 1), None)
 
     def wakeup(self) -> None:
         """Implement `Consumer.wakeup`."""
@@ -117,7 +147,9 @@ class Reading:
         self._parts.check_open()
         self._parts.hand_over.check_ident(ident)
 
-    def _read(self, take: Callable[[], Any], until_ms: int | None, *, raises_problem: bool) -> Any:  # noqa: ANN401 - as `take` has it
+    def _read(
+        self, take: Callable[[], Taken], until_ms: int | None, *, raises_problem: bool
+    ) -> Taken:
         while True:
             self._parts.check_open()
             self._parts.mailbox.run_steps()
@@ -128,7 +160,7 @@ class Reading:
             taken = take()
             if taken:
                 return taken
-            self._relieve()
+            self._parts.hand_over.drop_parked(self._restart)
             if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
                 problem = self._parts.topics.problem
                 if problem is not None and raises_problem:
@@ -156,13 +188,6 @@ class Reading:
         ]
         if missing:
             raise no_offset(missing)
-
-    def _relieve(self) -> None:
-        """Free the memory that paused partitions hold beyond their share; it is fetched again."""
-        for partition in self._parts.hand_over.drop_parked():
-            place = self._parts.hand_over.place_of(partition)
-            if place is not None:
-                self._restart(partition, new_start(place.offset, place.epoch))
 
 
 def _count_of(given: object) -> int:

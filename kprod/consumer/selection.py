@@ -1,7 +1,10 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Assignment and positions: assign, subscribe, seek, pause, position.
 
 Calls from any thread (seek, pause, resume) replace a single value and interrupt the reading thread;
-one thread at a time changes the assignment.
+one thread at a time changes the assignment. The module is compiled for the reason that `hand_over`
+gives: a seek that a signal handler ends either happened or did not.
 
 Thread-safety: as documented for each method of `Consumer`.
 Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are added to a topic.
@@ -10,7 +13,6 @@ Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from kprod._core.reader_claim import ReaderClaim
 from kprod.config.consumer_kinds import ResetPolicy
 from kprod.consumer.assignment import as_partitions, check_topic
 from kprod.consumer.partition_texts import named, no_offset
@@ -26,13 +28,7 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class Selection:
-    """The partitions of one consumer and their positions.
-
-    Attributes:
-        alone: Excludes a second reading thread; set by the engine.
-    """
-
-    alone: ReaderClaim
+    """The partitions of one consumer and their positions."""
 
     def __init__(self, parts: ConsumerParts) -> None:
         """Start with no partitions.
@@ -45,7 +41,7 @@ class Selection:
     def assign(self, given: Iterable[object]) -> None:
         """Implement `Consumer.assign`."""
         keys = as_partitions(given)
-        with self.alone:
+        with self._parts.alone:
             policy = self._parts.config.auto_offset_reset
             self._replace({key: new_start(None, policy=policy) for key in keys})
 
@@ -55,7 +51,7 @@ class Selection:
         if not topics:
             raise ValueError("name at least one topic; unsubscribe() reads nothing more")
         names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
-        with self.alone:
+        with self._parts.alone:
             kept = {
                 key: each.start
                 for key, each in self._parts.assignment.partitions.items()
@@ -65,7 +61,7 @@ class Selection:
 
     def unsubscribe(self) -> None:
         """Implement `Consumer.unsubscribe`."""
-        with self.alone:
+        with self._parts.alone:
             self._replace({})
 
     def note_partitions(self, topic: str, count: int) -> None:
@@ -103,11 +99,14 @@ class Selection:
         self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
     ) -> None:
         self._parts.hand_over.settle()
-        before = self._parts.assignment.partitions
-        self._parts.assignment.replace(starts, topics)
-        for each in before.values():
-            if not self._parts.assignment.has(each):
-                each.start = new_start(None)  # the I/O thread fetches no more for it
+        before, assignment = self._parts.assignment.partitions, self._parts.assignment
+        no_start = new_start(None)
+        assignment.replace(starts, topics)
+        # No call of Python code from here on, so that a change is made as a whole.
+        after = assignment.partitions
+        for key, each in before.items():
+            if after.get(key) is not each:
+                each.start = no_start  # the I/O thread fetches no more for it
         self._parts.hand_over.drop_stale()
         self._parts.client.wakeup()
 
@@ -122,18 +121,27 @@ class Selection:
         found = [self._parts.assignment.of(key) for key in as_partitions(keys)]
         return found or list(self._parts.assignment.partitions.values())
 
-    def restart(self, partition: AssignedPartition, start: Start) -> None:
+    def restart(
+        self, partition: AssignedPartition, start: Start, replaced_number: int | None = None
+    ) -> bool:
         """Change a partition's position; any thread.
 
         Args:
             partition: An assigned partition.
             start: A new start.
+            replaced_number: Number of the start to replace; None for any.
+
+        Returns:
+            False if the partition has another start, because another thread has set one.
         """
+        if replaced_number is not None and partition.start.number != replaced_number:
+            return False
         partition.start = start
         self._parts.hand_over.interrupt()
         self._parts.mailbox.post(
             lambda: self._parts.loop.take_start(partition, self._parts.clock.now_ms())
         )
+        return True
 
     def seek(self, key: object, offset: int, epoch: int | None) -> None:
         """Implement `Consumer.seek`."""

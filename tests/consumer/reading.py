@@ -51,6 +51,15 @@ def poll_count(consumer: Consumer, count: int) -> list[Any]:
     return poll_until(consumer, lambda found: len(found) >= count)
 
 
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Wait for something that the consumer's thread does."""
+    until_ms = CLOCK.now_ms() + LIMIT_S * 1_000
+    pause = threading.Event()
+    while not holds():
+        assert CLOCK.now_ms() < until_ms, f"not within {LIMIT_S} s: {what}"
+        pause.wait(0.001)
+
+
 def scripted_consumer(cluster: LogCluster, *topics: str, **settings: Any) -> Consumer:
     """A consumer of a scripted cluster, which takes its turns while it waits."""
     settings.setdefault("auto_offset_reset", "earliest")

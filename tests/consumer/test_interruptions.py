@@ -5,19 +5,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import pytest
 
-from kprod import TopicPartition
+from kprod import Producer, TopicPartition
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.mailbox import Mailbox
-from tests.consumer.reading import consumer_of, fill
+from tests.consumer.reading import LIMIT_S, consumer_of, fill, wait_until
 from tests.interruptions import interrupted_everywhere
 
 RECORDS = 6_000
 T0 = TopicPartition("t", 0)
-AT_LEAST = 20  # places: fewer would mean that nothing was followed
+AT_LEAST = 10  # places: fewer would mean that nothing was followed
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,18 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 class Value:
     """A deserialized object."""
+
+
+def assert_nothing_held(consumer: Consumer) -> None:
+    """No memory is counted, and each partition is fetched."""
+    parts = engine_of(consumer).parts
+
+    def is_free() -> bool:
+        parts.client.wakeup()
+        partitions = parts.assignment.partitions.values()
+        return not parts.buffer.held_bytes and not any(each.ahead_count for each in partitions)
+
+    wait_until(is_free, "all memory is free")
 
 
 def poll(consumer: Consumer, seen: list[int]) -> None:
@@ -55,7 +69,7 @@ def test_reading(cluster: EmbeddedCluster, read: Callable[[Consumer, list[int]],
     with consumer_of(cluster, "t", max_poll_records=5) as consumer:
         poll(consumer, seen)
         places = 0
-        for where in interrupted_everywhere(partial(read, consumer, seen)):
+        for where in interrupted_everywhere(partial(read, consumer, seen), times=2):
             read(consumer, seen)
             assert seen == list(range(len(seen))), where
             places += 1
@@ -80,6 +94,7 @@ def test_reading_after_nothing(
                 read(consumer, seen)
             assert seen == list(range(sent)), where
             assert consumer.poll(0) == []
+            assert_nothing_held(consumer)
             fill(cluster, topic, 3)
             sent += 3
             places += 1
@@ -112,6 +127,12 @@ def pause(consumer: Consumer) -> None:
     consumer.resume(T0)
 
 
+def beyond(consumer: Consumer) -> None:
+    """To an offset beyond the log, so that a step of the polling thread resets the position."""
+    consumer.seek(T0, RECORDS + 1)
+    consumer.poll(10, 100)
+
+
 @pytest.mark.parametrize("change", [seek, assign, subscribe, pause])
 def test_changes(cluster: EmbeddedCluster, change: Callable[[Consumer], None]) -> None:
     """An interrupted change can be made again, and the next records are the right ones."""
@@ -122,6 +143,109 @@ def test_changes(cluster: EmbeddedCluster, change: Callable[[Consumer], None]) -
             change(consumer)
             found = [record.offset for record in consumer.poll(10, 3)]
             assert found == [100, 101, 102], where
+            places += 1
+    assert places > AT_LEAST
+
+
+def test_a_change_that_is_not_repeated(cluster: EmbeddedCluster) -> None:
+    """An interrupted seek has happened or not; reading continues either way."""
+    places = 0
+    with consumer_of(cluster, "t", fetch_max_wait_ms=10) as consumer:
+        consumer.poll(10, 3)
+        for where in interrupted_everywhere(partial(seek, consumer)):
+            found = [record.offset for record in consumer.poll(10, 3)]
+            first = found[0] if found else -1
+            assert found == list(range(first, first + 3)), where
+            places += 1
+    assert places
+
+
+def test_a_reset(cluster: EmbeddedCluster) -> None:
+    """An interrupted reset happens once, with the next poll."""
+    places = 0
+    with consumer_of(cluster, "t", fetch_max_wait_ms=10) as consumer:
+        consumer.poll(10, 1)
+        for where in interrupted_everywhere(partial(beyond, consumer)):
+            found = [record.offset for record in consumer.poll(10, 3)]
+            assert found == list(range(found[0], found[0] + 3)), where
+            places += 1
+    assert places > AT_LEAST
+
+
+def test_relief(cluster: EmbeddedCluster) -> None:
+    """Records of a paused partition that memory has no room for are fetched again."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for _ in range(16):
+            producer.send("large", bytes(100_000), partition=0)
+        assert producer.flush(LIMIT_S) == 0
+    place = TopicPartition("large", 0)
+    places = 0
+    with consumer_of(cluster, fetch_max_wait_ms=10, fetch_buffer_memory=1_500_000) as consumer:
+        parts = engine_of(consumer).parts
+        consumer.assign([place])
+
+        def relieved() -> None:
+            consumer.seek(place, 0)
+            assert consumer.poll(10, 1)[0].offset == 0
+            partition = parts.assignment.partitions[place]
+            wait_until(
+                lambda: partition.ahead_count == AHEAD_MAX or partition.fetch_offset == 16,
+                "as many records are fetched as may be",
+            )
+            consumer.pause(place)
+            assert consumer.poll(0) == []
+
+        for where in interrupted_everywhere(relieved):
+            consumer.pause(place)
+            assert consumer.poll(0) == []
+            consumer.resume(place)
+            seen: list[int] = []
+            while not seen or seen[-1] < 15:
+                seen += [record.offset for record in consumer.poll(10)]
+            assert seen == list(range(seen[0], 16)), where
+            assert seen[0] <= 1, where
+            consumer.seek(place, 0)
+            places += 1
+    assert places > AT_LEAST
+
+
+class Marks:
+    """An interceptor that changes values in place."""
+
+    def on_consume(self, records: list[Any]) -> list[Any]:
+        """Add a mark to each value."""
+        for record in records:
+            record.value.append("seen")
+        return records
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("read", ["poll", "iterate"])
+def test_an_interceptor_sees_a_record_once(cluster: EmbeddedCluster, read: str) -> None:
+    """What it changed in an interrupted call is made again before it gets it."""
+    values: list[list[Any]] = []
+
+    def call() -> None:
+        if read == "poll":
+            values.extend(record.value for record in consumer.poll(10, 3))
+        else:
+            with closing(iter(consumer)) as records:
+                values.extend(record.value for record in islice(records, 3))
+
+    places = 0
+    with consumer_of(
+        cluster,
+        "t",
+        max_poll_records=5,
+        value_deserializer=lambda value: [value],
+        interceptors=[Marks()],
+    ) as consumer:
+        for where in interrupted_everywhere(call):
+            call()
+            expected = [[str(number).encode(), "seen"] for number in range(len(values))]
+            assert values == expected, where
             places += 1
     assert places > AT_LEAST
 

@@ -1,15 +1,25 @@
 """Faults that the simulation found: partitions that stood still, and fetches without end."""
 
 import contextlib
+from typing import Any
 
 import pytest
 
 from kprod import Consumer
 from kprod.broker import EmbeddedCluster
+from kprod.consumer.consumer import engine_of
+from kprod.consumer.position import new_start
 from kprod.errors import DeserializationFailed, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
-from tests.consumer.reading import LIMIT_S, consumer_of, fill, scripted_consumer, scripted_poll
+from tests.consumer.reading import (
+    LIMIT_S,
+    consumer_of,
+    fill,
+    poll_count,
+    scripted_consumer,
+    scripted_poll,
+)
 from tests.consumer.test_scripted import fetch_answer, log_of, once, truncation_cluster
 from tests.network.scripted import PeerRequest
 from tests.network.scripted_logs import Log, LogCluster
@@ -261,3 +271,32 @@ def test_a_closed_consumer_holds_no_memory() -> None:
         buffer = consumer._kprod.parts.buffer  # type: ignore[union-attr]
         buffer.take_freed()
         assert buffer.held_bytes == 0
+
+
+def test_a_partition_assigned_again_is_read_while_its_old_fetch_waits() -> None:
+    """The response of the old fetch changes nothing for the new assignment."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 1}) as cluster:
+        settings: dict[str, Any] = {"fetch_max_wait_ms": 1_000}
+        with consumer_of(cluster, **settings) as consumer:
+            consumer.assign([P0])
+            assert consumer.poll(0.3) == []  # a fetch waits in the broker
+            consumer.unsubscribe()
+            consumer.assign([P0])
+            consumer.seek(P0, 0)
+            fill(cluster, "orders", 5)
+            assert [it.offset for it in poll_count(consumer, 5)] == [0, 1, 2, 3, 4]
+            fill(cluster, "orders", 5)
+            assert [it.offset for it in poll_count(consumer, 5)] == [5, 6, 7, 8, 9]
+
+
+def test_a_restart_does_not_replace_a_newer_one() -> None:
+    """A seek of another thread wins over a reset that was decided before it."""
+    with EmbeddedCluster(brokers=1, topics={"t": 1}) as cluster, consumer_of(cluster) as consumer:
+        place = TopicPartition("t", 0)
+        consumer.assign([place])
+        engine = engine_of(consumer)
+        partition = engine.parts.assignment.partitions[place]
+        decided_on = partition.start.number
+        consumer.seek(place, 7)
+        assert not engine.selection.restart(partition, new_start(0), decided_on)
+        assert consumer.position(place) == 7

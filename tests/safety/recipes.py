@@ -45,8 +45,17 @@ from kprod._core.timer import timer_task, wheel, wheel_level
 from kprod._core.timer import watch_lists as watch
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
+from kprod.consumer.deserializers import RecordDeserializers
+from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep, ResponseMemory
+from kprod.consumer.iterator_chunk import IteratorChunk
+from kprod.consumer.mailbox import Mailbox
+from kprod.consumer.open_block import DecodingTerms, OpenBlock
+from kprod.consumer.parked_blocks import ParkedBlocks
+from kprod.consumer.position import AssignedPartition, new_start
 from kprod.lifetime.loop_thread import LoopThread
-from kprod.model import Acks
+from kprod.model import Acks, TopicPartition
 from kprod.network.channel import Channel
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.epoll_selector import EpollSelector
@@ -201,6 +210,39 @@ def _loop_thread() -> LoopThread:
     )
 
 
+def _engine() -> Any:
+    config = ConsumerConfig.parse({"bootstrap_servers": "localhost:9"})
+    return wired(config, ConsumerEnvironment(is_threaded=False))
+
+
+def _block() -> FetchedBlock:
+    partition = AssignedPartition(TopicPartition("orders", 0), new_start(0))
+    return FetchedBlock(
+        partition=partition,
+        number=partition.start.number,
+        offset=0,
+        records=memoryview(_batch_bytes()),
+        aborted=(),
+        memory=ResponseMemory(1_000),
+    )
+
+
+def _open_block() -> OpenBlock:
+    terms = DecodingTerms(
+        reads_committed=False,
+        check_crcs=True,
+        as_views=False,
+        deserializers=RecordDeserializers(None, None),
+    )
+    return OpenBlock(_block(), terms)
+
+
+def _iterator_chunk() -> IteratorChunk:
+    block = _open_block()
+    records = block.take(5)
+    return IteratorChunk(block, records, records, 1)
+
+
 class _Watched(watch.WatchedTask):
     """An operation that may be completed."""
 
@@ -253,7 +295,17 @@ _MADE: dict[str, Callable[[], Any]] = {
         p for p in itertools.chain(_builder().close()) if type(p) is chunk.ChunkPart
     ),
     "ChunkPool": _pool,
-    "ReaderClaim": lambda: reader_claim.ReaderClaim(lambda _: None),
+    "ReaderClaim": lambda: reader_claim.ReaderClaim(lambda _: None, lambda: None),
+    "ResponseMemory": lambda: ResponseMemory(1_000),
+    "FetchedBlock": _block,
+    "FetchedStep": lambda: FetchedStep(_block().partition, 1, lambda: None),
+    "FetchBuffer": lambda: FetchBuffer(1_000, lambda: None),
+    "OpenBlock": _open_block,
+    "ParkedBlocks": ParkedBlocks,
+    "IteratorChunk": _iterator_chunk,
+    "HandOver": lambda: _engine().parts.hand_over,
+    "Mailbox": Mailbox,
+    "Selection": lambda: _engine().selection,
     "MemoryWaiter": lambda: memory_waiter.MemoryWaiter(1, False, 2_048),
     "ChunkChain": _chain,
     "SystemClock": clock.SystemClock,
