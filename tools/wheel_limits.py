@@ -3,7 +3,8 @@
 Raise a limit with the reason beside it. With symbols for debuggers it was 23.6 MB, 59 MB installed.
 """
 
-ZIPPED_BYTES_MAX = 5_500_000
-INSTALLED_BYTES_MAX = 13_000_000
+ZIPPED_BYTES_MAX = 5_800_000
+INSTALLED_BYTES_MAX = 13_700_000
 """5 and 12 MiB held the producer, the consumer and the broker without compaction; its map of keys
-and its choice of the records to keep are compiled, since they run for each record of a log."""
+and its choice of the records to keep are compiled, since they run for each record of a log. 0.7 MB
+more are the consumer's parts that no exception of a signal handler may leave in the middle."""

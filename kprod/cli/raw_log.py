@@ -42,7 +42,9 @@ def raw_entries(
     limit_ms = parts.config.default_api_timeout_ms
     next_offset = start
     while next_offset < end:
-        block = engine.reading.read(lambda: _take(parts.buffer), limit_ms / 1_000)
+        block = engine.reading.hand_out(
+            lambda: _take(parts.buffer), parts.until_ms(limit_ms / 1_000), _same
+        )
         if block is None:
             raise KprodTimeout(
                 f"nothing was read from topic {partition.topic!r}, partition {partition.partition}"
@@ -67,6 +69,10 @@ def last_offset_of(entry: LogEntry) -> int:
         The offset of its last record.
     """
     return entry.offset if isinstance(entry, MessageEntry) else entry.last_offset
+
+
+def _same(block: FetchedBlock | None) -> FetchedBlock | None:
+    return block
 
 
 def _take(buffer: FetchBuffer) -> FetchedBlock | None:

@@ -224,7 +224,7 @@ class Marks:
 
 @pytest.mark.parametrize("read", ["poll", "iterate"])
 def test_an_interceptor_sees_a_record_once(cluster: EmbeddedCluster, read: str) -> None:
-    """What it changed in an interrupted call is made again before it gets it."""
+    """An object that it changed in an interrupted call does not come again."""
     values: list[list[Any]] = []
 
     def call() -> None:
