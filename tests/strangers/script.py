@@ -1,0 +1,104 @@
+"""The script that every client goes through, the same for all of them."""
+
+import signal
+
+from kprod.broker.group.view import GroupView
+from tests.strangers.stage import GROUP, Stage
+
+
+def run(stage: Stage) -> None:
+    """Join, second join, leave, SIGKILL, stall, static restart, moved and stopped coordinator.
+
+    After every step the group shares all partitions again, and every record is read.
+    """
+    stage.start("a")
+    stage.load()
+    stage.settle(1)
+    _join(stage)
+
+    stage.end("b", signal.SIGTERM)  # leaves; a static member's session ends
+    stage.settle(1)
+    stage.load()
+
+    _join(stage)
+    stage.end("b", signal.SIGKILL)
+    stage.settle(1)
+    stage.load()
+
+    _join(stage)
+    _stall(stage)
+    if stage.is_static:
+        for name in ("a", "b"):
+            _restart(stage, name)
+    _move(stage)
+    _stop_broker(stage)
+
+    for name in ("a", "b"):
+        stage.end(name, signal.SIGTERM)
+    stage.wait("the group is empty", lambda: _is_empty(stage.view))
+    stage.check()
+    before = stage.committed()
+    stage.restart_cluster()
+    assert stage.committed() == before
+
+
+def _join(stage: Stage) -> None:
+    stage.start("b")
+    stage.settle(2)
+    stage.load()
+
+
+def _stall(stage: Stage) -> None:
+    stage.members["b"].send(signal.SIGSTOP)
+    stage.settle(1)
+    stage.load()
+    stage.members["b"].send(signal.SIGCONT)
+    stage.settle(2)
+    stage.load()
+
+
+def _restart(stage: Stage, name: str) -> None:
+    """A static member that comes again within its session causes no rebalance.
+
+    Its client may ask for one afterwards, as kafka-python does when it learns of the topic.
+    """
+    before = stage.settle(2)
+    replaced: list[GroupView] = []
+
+    def is_replaced() -> bool:
+        view = stage.view
+        if view is not None and _ids(view) != _ids(before):
+            replaced.append(view)
+        return bool(replaced)
+
+    stage.end(name, signal.SIGKILL)
+    stage.start(name)
+    stage.wait("the instance has another id", is_replaced)
+    assert replaced[0].generation == before.generation
+    stage.load()
+    stage.settle(2)
+
+
+def _move(stage: Stage) -> None:
+    view = stage.settle(2)
+    stage.cluster.move_coordinator(GROUP, to=(view.coordinator + 1) % 3)
+    stage.load()
+    stage.settle(2)
+
+
+def _stop_broker(stage: Stage) -> None:
+    coordinator = stage.settle(2).coordinator
+    stage.cluster.stop_broker(coordinator)
+    stage.load()
+    assert stage.settle(2).coordinator != coordinator
+    stage.cluster.start_broker(coordinator)
+    stage.load()
+    stage.settle(2)
+
+
+def _ids(view: GroupView) -> set[str]:
+    return {it.member_id for it in view.members}
+
+
+def _is_empty(view: GroupView | None) -> bool:
+    return view is not None and view.state == "Empty"

@@ -1,0 +1,71 @@
+"""Consumers that nobody here wrote, each through the whole script on the embedded broker."""
+
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.strangers.script import run
+from tests.strangers.stage import Stage, python_member
+
+SESSION_MS, STATIC_SESSION_MS = 3_000, 6_000
+ASSIGNORS = {
+    "confluent": ["range", "roundrobin", "cooperative-sticky"],
+    "kafka-python": ["range", "roundrobin", "sticky", "cooperative-sticky"],
+    "aiokafka": ["range", "roundrobin", "sticky"],
+}
+
+
+class Kind(NamedTuple):
+    """A client and its settings."""
+
+    client: str
+    assignor: str
+    is_static: bool
+    is_auto: bool
+
+    def __str__(self) -> str:
+        """A name for people."""
+        static, commits = "static" if self.is_static else "dynamic", "auto" if self.is_auto else ""
+        return f"{self.client}-{self.assignor}-{static}-{commits or 'manual'}"
+
+
+SAMPLE = [
+    Kind("confluent", "cooperative-sticky", is_static=False, is_auto=True),
+    Kind("kafka-python", "range", is_static=False, is_auto=False),
+    Kind("aiokafka", "sticky", is_static=False, is_auto=True),
+]
+ALL = [
+    Kind(client, assignor, is_static=is_static, is_auto=is_auto)
+    for client, assignors in ASSIGNORS.items()
+    for assignor, is_static, is_auto in product(assignors, (False, True), (False, True))
+]
+
+
+def through_the_script(kind: Kind, directory: Path) -> None:
+    """Run it."""
+    command = python_member(
+        client=kind.client,
+        assignor=kind.assignor,
+        is_static=kind.is_static,
+        is_auto=kind.is_auto,
+        session_ms=STATIC_SESSION_MS if kind.is_static else SESSION_MS,
+    )
+    with Stage(command, directory, is_static=kind.is_static) as stage:
+        run(stage)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", SAMPLE, ids=str)
+def test_a_sample(kind: Kind, tmp_path: Path) -> None:
+    """One kind of each client."""
+    through_the_script(kind, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [it for it in ALL if it not in SAMPLE], ids=str)
+def test_all_kinds(kind: Kind, tmp_path: Path) -> None:
+    """Every assignor, dynamic and static, with automatic and manual commits."""
+    through_the_script(kind, tmp_path)
