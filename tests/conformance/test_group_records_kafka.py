@@ -167,8 +167,8 @@ def static_members(scene: Scene) -> None:
     scene.await_state("Empty", 0)
 
 
-def refused_join(scene: Scene) -> None:
-    """A join that is refused makes the group all the same."""
+def rejected_join(scene: Scene) -> None:
+    """A join that is rejected makes the group all the same."""
     scene.ask("D", ApiKey.JOIN_GROUP, scene.join_body("D", protocols=[]))
     scene.commit_beside()
 
@@ -219,7 +219,7 @@ SCENES: dict[str, Callable[[Scene], None]] = {
     for it in (
         generations,
         static_members,
-        refused_join,
+        rejected_join,
         commits_of_a_member,
         commits_of_nobody,
         commits_with_a_retention,
