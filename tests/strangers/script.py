@@ -6,10 +6,13 @@ from kprod.broker.group.view import GroupView
 from tests.strangers.stage import GROUP, Stage
 
 
-def run(stage: Stage) -> None:
+def run(stage: Stage) -> int:
     """Join, second join, leave, SIGKILL, stall, static restart, moved and stopped coordinator.
 
     After every step the group shares all partitions again, and every record is read.
+
+    Returns:
+        How many records are committed in the end, at a cluster that started again.
     """
     stage.start("a")
     stage.load()
@@ -40,6 +43,7 @@ def run(stage: Stage) -> None:
     before = stage.committed()
     stage.restart_cluster()
     assert stage.committed() == before
+    return sum(before.values())
 
 
 def _join(stage: Stage) -> None:

@@ -49,7 +49,7 @@ def test_console_consumers(kafka_artifacts: Artifacts, tmp_path: Path, *, is_sta
     """They go through the whole script."""
     command = console_consumer(KafkaTools(kafka_artifacts), is_static=is_static)
     with Stage(command, tmp_path, is_static=is_static) as stage:
-        run(stage)
+        assert run(stage) == len(stage.expected)
 
 
 @pytest.fixture
