@@ -156,8 +156,9 @@ class FetchSession:
 
     @property
     def goes_by_ids(self) -> bool:
-        """Whether the ids of all topics are known."""
-        return all(it.terms.topic_id != NO_TOPIC_ID for it in self.wanted.values())
+        """Whether the ids of all topics are known, those of forgotten partitions included."""
+        terms = (*(it.terms for it in self.wanted.values()), *self._known.values())
+        return all(it.topic_id != NO_TOPIC_ID for it in terms)
 
     def note_response(self, session_id: int) -> None:
         """Process the session id of a response.

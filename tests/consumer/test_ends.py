@@ -35,11 +35,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield made
 
 
-def start(cluster: EmbeddedCluster, body: str) -> "subprocess.Popen[str]":
+def start(cluster: EmbeddedCluster, body: str, stdin: int | None = None) -> "subprocess.Popen[str]":
     """A process that has a consumer, and does something."""
     script = _HEAD.format(servers=cluster.bootstrap_servers) + textwrap.dedent(body)
     return subprocess.Popen(
         [sys.executable, "-c", script],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -62,6 +63,24 @@ def test_an_exit_without_close(cluster: EmbeddedCluster) -> None:
     """As with it: at once, and silently."""
     code, out, err = run(cluster, "say(len(consumer.poll(10, 5)))")
     assert (code, out, err) == (0, "5\n", "")
+
+
+def test_an_exit_while_the_broker_is_silent(cluster: EmbeddedCluster) -> None:
+    """With a fetch out, and two consumers open."""
+    body = """
+        other = kprod.Consumer("t", bootstrap_servers=SERVERS, auto_offset_reset="earliest")
+        say(len(consumer.poll(10, 5)), len(other.poll(10, 5)))
+        sys.stdin.readline()
+        """
+    with start(cluster, body, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "5 5\n"
+        cluster.faults.stall(0)
+        try:
+            out, err = process.communicate("\n", timeout=TIMEOUT_S)
+        finally:
+            cluster.faults.resume(0)
+    assert (process.returncode, out, err) == (0, "", "")
 
 
 def test_an_exception_leaves_the_loop(cluster: EmbeddedCluster) -> None:
@@ -210,6 +229,76 @@ def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
         """,
     )
     assert (code, out) == (0, "7 5 [7]\n"), err
+
+
+def test_a_fork_by_an_interceptor(cluster: EmbeddedCluster) -> None:
+    """In the middle of a poll: the child's copy raises; the parent's poll returns its records."""
+    code, out, err = run(
+        cluster,
+        """
+        warnings.simplefilter("ignore", DeprecationWarning)
+        codes = []
+        class Forks:
+            def close(self):
+                pass
+            def on_consume(self, records):
+                child = os.fork()
+                if not child:
+                    try:
+                        consumer.poll(0)
+                    except kprod.errors.ConsumerForked:
+                        os._exit(7)
+                    finally:
+                        os._exit(8)
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                return records
+        consumer.close()
+        consumer = kprod.Consumer(
+            bootstrap_servers=SERVERS, auto_offset_reset="earliest", interceptors=[Forks()]
+        )
+        consumer.assign([T0])
+        first = consumer.poll(10, 5)
+        rest = []
+        while len(rest) < 1_995:
+            rest += consumer.poll(10)
+        offsets = [record.offset for record in (*first, *rest)]
+        say(set(codes), offsets == list(range(2_000)))
+        consumer.close()
+        """,
+    )
+    assert (code, out) == (0, "{7} True\n"), err
+
+
+def test_a_child_that_leaves_the_middle_of_a_poll_by_itself(cluster: EmbeddedCluster) -> None:
+    """It returns from the deserializer that forked it: its poll raises, the parent's continues."""
+    code, out, err = run(
+        cluster,
+        """
+        warnings.simplefilter("ignore", DeprecationWarning)
+        children = []
+        def deserializer(value):
+            if not children:
+                children.append(os.fork())
+            return value
+        consumer.close()
+        consumer = kprod.Consumer(
+            bootstrap_servers=SERVERS, auto_offset_reset="earliest", value_deserializer=deserializer
+        )
+        consumer.assign([T0])
+        try:
+            count = len(consumer.poll(10, 5))
+            if not children[0]:
+                consumer.poll(0)
+        except kprod.errors.ConsumerForked:
+            os._exit(7 if not children[0] else 9)
+        if not children[0]:
+            os._exit(8)
+        child = os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1])
+        say(count, child, len(consumer.poll(10, 5)))
+        consumer.close()
+        """,
+    )
+    assert (code, out) == (0, "5 7 5\n"), err
 
 
 def test_a_fork(cluster: EmbeddedCluster) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.consumer.fetch_session import FetchSession, FetchTerms, Wanted
 from kprod.consumer.position import AssignedPartition, new_start
 from kprod.model import TopicPartition
@@ -173,3 +174,72 @@ def test_who_gave_records_goes_to_the_end() -> None:
     one.note_response(0)
     one.want(wanted(first, 5))
     assert asked(one.next_request()) == [("foo", 1, 0), ("foo", 0, 5)]
+
+
+@pytest.mark.parametrize("topic_id", [None, NO_TOPIC_ID])
+def test_incremental_partition_removal(topic_id: uuid.UUID | None) -> None:
+    """Two of three; then the broker has lost the session, and everything left is said again."""
+    one = FetchSession()
+    keys = [partition("foo", 0), partition("foo", 1), partition("bar", 0)]
+    for key in keys:
+        one.want(wanted(key, topic_id=topic_id))
+    assert len(asked(one.next_request())) == 3
+    one.note_response(123)
+    one.drop(keys[0].key)
+    one.drop(keys[2].key)
+    fields = one.next_request()
+    assert (session(fields), asked(fields)) == ((123, 1), [])
+    assert sorted(forgotten(fields)) == [("bar", [0]), ("foo", [0])]
+    one.forget()
+    fields = one.next_request()
+    assert (session(fields), asked(fields), forgotten(fields)) == ((0, 0), [("foo", 1, 0)], [])
+
+
+@pytest.mark.parametrize("topic_id", [IDS["foo"], NO_TOPIC_ID])
+def test_a_session_of_which_everything_is_forgotten_goes_on_as_it_began(
+    topic_id: uuid.UUID,
+) -> None:
+    """By ids or by names: nothing is left in it that could tell."""
+    one = FetchSession()
+    foo = partition("foo", 0)
+    one.want(wanted(foo, topic_id=topic_id))
+    assert one.goes_by_ids == (topic_id != NO_TOPIC_ID)
+    one.next_request()
+    one.note_response(123)
+    one.drop(foo.key)
+    assert one.goes_by_ids == (topic_id != NO_TOPIC_ID)
+    assert one.next_request()["forgotten_topics_data"] == [
+        {"topic": "foo", "topic_id": topic_id, "partitions": [0]}
+    ]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
+def test_a_session_whose_ids_come_or_go_goes_by_names_first(before: int, after: int) -> None:
+    """One request forgets a topic and adds it again; it is understood either way."""
+    one = FetchSession()
+    foo = partition("foo", 0)
+    one.want(wanted(foo, topic_id=uuid.UUID(int=before)))
+    one.next_request()
+    one.note_response(123)
+    one.want(wanted(foo, topic_id=uuid.UUID(int=after)))
+    assert not one.goes_by_ids
+    fields = one.next_request()
+    assert forgotten(fields) == [("foo", [0])]
+    assert asked(fields) == [("foo", 0, 0)]
+    assert one.goes_by_ids == bool(after)
+
+
+def test_a_topic_that_was_removed_may_return_with_another_id() -> None:
+    """In a later request of the same session."""
+    one = FetchSession()
+    foo, bar = partition("foo", 0), partition("bar", 0)
+    one.want(wanted(foo))
+    one.want(wanted(bar))
+    one.next_request()
+    one.note_response(123)
+    one.drop(foo.key)
+    assert forgotten(one.next_request()) == [("foo", [0])]
+    one.note_response(123)
+    one.want(wanted(foo, topic_id=uuid.UUID(int=9)))
+    fields = one.next_request()
+    assert (session(fields), asked(fields), forgotten(fields)) == ((123, 2), [("foo", 0, 0)], [])

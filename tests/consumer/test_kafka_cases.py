@@ -1,17 +1,6 @@
 """Cases of Kafka's own FetcherTest and OffsetFetcherTest, with the names that they have there.
 
-These of the cases are elsewhere:
-
-| Kafka's test | here |
-|---|---|
-| FetcherTest.testPreferredReadReplicaOffsetError | test_racks: the_leader_is_asked_when… |
-| FetcherTest.testTruncationDetected | test_scripted: a_log_that_was_cut_is_… |
-| FetcherTest.testFetchRequestWhenRecordTooLarge | test_bad_input: a_record_larger_than… |
-| FetcherTest.testStaleOutOfRangeError | test_scripted: resets_that_are_overtaken_… |
-| FetcherTest.testSeekBeforeException | test_scripted: corrupt_records_are_an_error… |
-| OffsetFetcherTest.testOffsetValidation… | test_scripted: tests of truncation_cluster |
-| OffsetFetcherTest.testRestOffsetsAuthorizationFailure | test_scripted: a_rejection_that_time… |
-| FetchSessionHandlerTest | test_fetch_session |
+`kafka_tests` lists all cases, and the test of each.
 """
 
 import struct

@@ -91,6 +91,24 @@ def test_the_leader_is_asked_when_a_follower_fails(code: int) -> None:
     assert cluster.count(ApiKey.LIST_OFFSETS) == 2  # each partition's leader, at the beginning
 
 
+def test_the_leader_is_asked_when_a_follower_is_lost() -> None:
+    """Its connection ends in the middle of a fetch; no record twice, none missing."""
+    cluster = two_nodes()
+    lost: list[int] = []
+
+    def lose(_: LogCluster, node_id: int, request: PeerRequest) -> str | None:
+        if lost or request.api_key != ApiKey.FETCH or nodes_asked(cluster)[-1:] != [NEAR]:
+            return None
+        lost.append(node_id)
+        return "close"
+
+    cluster.rules.insert(0, lose)
+    with scripted_consumer(cluster, "orders", client_rack="b") as consumer:
+        assert [it.offset for it in scripted_poll(consumer, 4)] == [0, 1, 2, 3]
+    assert lost
+    assert nodes_asked(cluster)[:3] == [LEADER, NEAR, LEADER]
+
+
 def test_records_come_from_the_rack_while_the_leader_stalls() -> None:
     """Only the first response needs the leader."""
     with EmbeddedCluster(brokers=3, topics={"t": 1}, racks=["a", "b", "c"]) as cluster:

@@ -170,7 +170,9 @@ def test_a_rejection_that_time_cannot_mend(api_key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [-1, 3, 5, 6, 9, 13, 56, 74, 75, 78, 100, 103, 32_000], ids=lambda code: f"code{code}"
+    "code",
+    [-1, 2, 3, 5, 6, 9, 13, 56, 74, 75, 78, 100, 103, 32_000],
+    ids=lambda code: f"code{code}",
 )
 def test_any_code_of_a_fetch_is_survived(code: int) -> None:
     """Retriable errors are retried, others are raised; then the records arrive."""
