@@ -60,9 +60,19 @@ def _fail(error: KprodError | OSError) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         _drop_output()  # the reader has closed the pipe
         return EXIT_FAILED
+    if isinstance(error, OSError):
+        _drop_unwritable_output()
     # An invalid setting on the command line is a usage error.
     code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
     return _say(str(error) or type(error).__name__, code)
+
+
+def _drop_unwritable_output() -> None:
+    """Drop output that cannot be written, as on a full disk: the flush at exit would fail again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
 
 
 def _drop_output() -> None:

@@ -26,6 +26,7 @@ from kprod.cli.lines import unescape
 from kprod.config.config_file import with_overrides
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.consumer import Consumer
+from kprod.consumer.whole_topic import known_partitions
 from kprod.errors import ConfigError, KprodError
 from kprod.model import Record, TimestampType, TopicPartition
 from kprod.wording import plural
@@ -196,11 +197,9 @@ class ConsumeRun:
             options: The command's options.
         """
         consumer = self._consumer
-        keys = consumer.partitions_for(options["topic"])
-        if options["partition"]:
-            keys = [
-                TopicPartition(options["topic"], it) for it in sorted(set(options["partition"]))
-            ]
+        keys = known_partitions(
+            consumer, options["topic"], options["partition"] or None, topic_wait_ms=0
+        )
         to = "end" if options["exit_at_end"] and options["to"] is None else options["to"]
         starts = self._offsets(keys, options["begin"])
         ends: Mapping[TopicPartition, int | None] = (

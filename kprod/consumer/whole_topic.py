@@ -21,6 +21,39 @@ TOPIC_WAIT_MS = 5_000  # a topic that was just created is not known to every bro
 _POLL_S = 0.2
 
 
+def known_partitions(
+    consumer: Consumer,
+    topic: str,
+    partitions: Iterable[int] | None = None,
+    *,
+    topic_wait_ms: int = TOPIC_WAIT_MS,
+) -> list[TopicPartition]:
+    """Return partitions of a topic that exist.
+
+    Args:
+        consumer: Any consumer.
+        topic: The topic's name.
+        partitions: Partition numbers; None for all.
+        topic_wait_ms: Maximum time for an unknown topic to appear.
+
+    Returns:
+        The partitions, ascending.
+
+    Raises:
+        UnknownTopic: The topic does not exist.
+        UnknownPartition: A requested partition does not exist.
+        KprodError: As for `Consumer.partitions_for`.
+    """
+    known = _partitions_of(consumer, topic, topic_wait_ms)
+    numbers = range(len(known)) if partitions is None else sorted(set(partitions))
+    for number in numbers:
+        if number >= len(known):
+            raise UnknownPartition(
+                f"topic {topic!r} has partitions 0 to {len(known) - 1}, not {number}"
+            )
+    return [known[number] for number in numbers]
+
+
 def offset_ranges(
     consumer: Consumer,
     topic: str,
@@ -40,18 +73,9 @@ def offset_ranges(
         Start offset and end offset by partition, ascending; the end is exclusive.
 
     Raises:
-        UnknownTopic: The topic does not exist.
-        UnknownPartition: A requested partition does not exist.
-        KprodError: As for `Consumer.end_offsets`.
+        KprodError: As for `known_partitions` and `Consumer.end_offsets`.
     """
-    known = _partitions_of(consumer, topic, topic_wait_ms)
-    numbers = range(len(known)) if partitions is None else sorted(set(partitions))
-    for number in numbers:
-        if number >= len(known):
-            raise UnknownPartition(
-                f"topic {topic!r} has partitions 0 to {len(known) - 1}, not {number}"
-            )
-    keys = [known[number] for number in numbers]
+    keys = known_partitions(consumer, topic, partitions, topic_wait_ms=topic_wait_ms)
     starts, ends = consumer.beginning_offsets(keys), consumer.end_offsets(keys)
     return {key: (starts[key], ends[key]) for key in keys}
 

@@ -124,6 +124,29 @@ def test_an_unknown_topic_is_an_error(cluster: EmbeddedCluster) -> None:
     assert "nowhere" in result.stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--exit"]])
+def test_an_unknown_partition_is_an_error(cluster: EmbeddedCluster, more: list[str]) -> None:
+    """At once, and the text has those that there are."""
+    code, out, err = consume(cluster, "-p", "0", "-p", "7", *more)
+    assert (code, out) == (1, b"")
+    assert err == "kprod: topic 't' has partitions 0 to 1, not 7\n0 records\n"
+
+
+def test_count_is_over_all_partitions(cluster: EmbeddedCluster) -> None:
+    """The first that arrive."""
+    code, out, err = consume(cluster, "-p", "0", "-p", "1", "--count", "11", "-D", "|")
+    assert (code, err) == (0, "11 records\n")
+    assert out.count(b"|") == 11
+
+
+def test_an_offset_that_is_not_in_the_log_is_an_error(cluster: EmbeddedCluster) -> None:
+    """It is not changed silently; at the end of the log there is nothing to read."""
+    code, out, err = consume(cluster, "-p", "0", "--from", "11", "--timeout", "5")
+    assert (code, out) == (1, b"")
+    assert "offset 11 is not in the log" in err
+    assert consume(cluster, "-p", "0", "--from", "11", "--exit") == (0, b"", "0 records\n")
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_it_follows_until_ctrl_c(cluster: EmbeddedCluster) -> None:
     """Later records are printed immediately."""

@@ -236,3 +236,22 @@ def test_output_that_is_cut_is_a_failure(
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith(b"kprod: standard output is non-blocking")
     assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is Linux's")
+@pytest.mark.parametrize("size", [1, 500_000])
+@pytest.mark.parametrize("command", ["consume", "dump"])
+def test_a_full_disk_is_a_failure(command: str, size: int, cluster: EmbeddedCluster) -> None:
+    """One line, however little was to be written."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"x" * size).result(LIMIT_S)
+    more = {"consume": ["--exit"], "dump": ["--deep"]}[command]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, command, "-b", cluster.bootstrap_servers, "-t", "orders", *more],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"kprod: [Errno 28] No space left on device\n")
