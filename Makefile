@@ -57,6 +57,7 @@ docs: $(VENV)/.built  ## write the generated pages and build the site in out/sit
 	$(PY) -m tools.generate_metrics
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating
+	$(PY) -m tools.generate_consumer_migrating
 	$(PY) -m tests.sim figures
 	$(PY) -m docs.pictures.draw
 	$(PY) -m sphinx -W --keep-going --quiet --builder html docs out/site

@@ -18,6 +18,9 @@ _NO_GROUPS = (
 _NO_COMMITS = (
     "this version of kprod commits no offsets: keep consumer.position(…) with your results"
 )
+_NO_SHARE_GROUPS = "kprod has no share groups (KIP-932); remove it"
+_OWN_TOPICS = f"kprod asks the cluster only for topics that it reads; {_REMOVE}"
+_COUNTED = f"metrics are always counted and read by consumer.metrics(); {_REMOVE}"
 BELONGS_TO_PRODUCER = "it belongs to a producer"
 _RAISED = (
     "errors are raised by poll and by the iterator, the rest is logged; see the logger 'kprod'"
@@ -55,13 +58,30 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "max_poll_interval_ms": _NO_GROUPS,
         "exclude_internal_topic": "kprod's name is exclude_internal_topics",
         "error_cb": _RAISED,
-        "stats_cb": "metrics are always counted and read by consumer.metrics(); remove it",
+        "stats_cb": _COUNTED,
+        "message_max_bytes": BELONGS_TO_PRODUCER,
+        "message_copy_max_bytes": BELONGS_TO_PRODUCER,
+        "opaque": BELONGS_TO_PRODUCER,
+        "topic_metadata_refresh_sparse": _OWN_TOPICS,
+        "topic_blacklist": _OWN_TOPICS,
+        "topic_metadata_propagation_max_ms": "a topic that nobody knows raises UnknownTopic after"
+        f" 5 s; {_REMOVE}",
+        "bootstrap_timeout_ms": "a consumer connects in the background; poll waits as long as you"
+        f" say; {_REMOVE}",
+        "loop": f"a consumer belongs to no event loop; {_REMOVE}",
+        "open_cb": f"kprod's consumer opens no files; {_REMOVE}",
+        "consume_cb": "poll and the iterator return records; nothing is called with them",
+        "enable_incremental_fetch_sessions": f"fetches are always in a session; {_REMOVE}",
+        "share_acknowledgement_mode": _NO_SHARE_GROUPS,
+        "share_acquire_mode": _NO_SHARE_GROUPS,
+        "config_providers": "resolve such texts before you pass the settings on",
         "legacy_iterator": f"there is one iterator; {_REMOVE}",
         "receive_message_max_bytes": f"kprod bounds what it reads by itself; {_REMOVE}",
     }
 )
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
+    ("metric", _COUNTED),
     ("group_", _NO_GROUPS),
     ("session_timeout", _NO_GROUPS),
     ("heartbeat_", _NO_GROUPS),

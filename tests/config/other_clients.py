@@ -18,6 +18,7 @@ import pytest
 
 _COLUMNS = ("name", "side", "range", "default")
 _PRODUCER_SIDES = {"P", "*"}
+_CONSUMER_SIDES = {"C", "*"}
 _OF_CONFLUENT_KAFKA = {"logger", "on_delivery", "oauth_cb", "error_cb", "stats_cb", "throttle_cb"}
 """Taken by the Python package itself, before librdkafka sees the rest."""
 
@@ -31,6 +32,23 @@ def librdkafka_settings() -> Mapping[str, str]:
         if row.get("side") in _PRODUCER_SIDES and len(cells) > len(_COLUMNS):
             found.setdefault(row["name"], row["default"])
     return found
+
+
+def consumer_settings() -> Mapping[str, Mapping[str, str]]:
+    """Return the default of each setting of each client's consumer, but of Java's."""
+    librdkafka: dict[str, str] = {}
+    for line in _properties_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        row = dict(zip(_COLUMNS, cells, strict=False))
+        if row.get("side") in _CONSUMER_SIDES and len(cells) > len(_COLUMNS):
+            librdkafka.setdefault(row["name"], row["default"])
+    parameters = inspect.signature(aiokafka.AIOKafkaConsumer).parameters
+    kafka_python = kafka.KafkaConsumer.DEFAULT_CONFIG
+    return {
+        "confluent-kafka": librdkafka,
+        "kafka-python": {name: repr(value) for name, value in kafka_python.items()},
+        "aiokafka": {name: repr(it.default) for name, it in parameters.items() if name != "topics"},
+    }
 
 
 def kafka_python_settings() -> Mapping[str, str]:

@@ -16,15 +16,21 @@ from sphinx.util.inventory import InventoryFile
 import kprod
 from docs.pictures.draw import pictures
 from kprod import broker, errors
+from kprod.config import ProducerConfig
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.foreign_consumer import consumer_advice_for
+from kprod.config.settings_table import rows
 from tests.config.other_clients import (
     aiokafka_settings,
+    consumer_settings,
     kafka_python_settings,
     librdkafka_settings,
 )
 from tests.docs.examples import ROOT
-from tools import generate_errors, generate_migrating
+from tools import generate_consumer_migrating, generate_errors, generate_migrating
 
 LIMIT_S = 100
+_OF_SECURITY = re.compile(r"security|ssl|sasl|https|oauth|enable.ssl|enable.sasl")
 SIZE = re.compile(r'<svg .*?width="(\d+)" height="(\d+)"')
 WORDS = re.compile(
     r'<text x="(\S+)" y="(\S+)" font-size="(\S+)" fill="\S+"(?: text-anchor="(\w+)")?[^>]*>([^<]*)<'
@@ -109,6 +115,36 @@ def test_the_tables_of_a_client_are_fresh(client: generate_migrating.Client) -> 
     """The page in docs is what the code gives; `make docs` writes it."""
     written = (generate_migrating.PAGES / client.page).read_text(encoding="utf-8")
     assert generate_migrating.block(client) in written
+
+
+def test_the_page_of_consumer_settings_is_fresh() -> None:
+    """It is what the code gives; `make docs` writes it."""
+    page = generate_consumer_migrating.PAGE.read_text(encoding="utf-8")
+    assert page == generate_consumer_migrating.page()
+
+
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
+def test_the_consumer_settings_of_a_client_are_whole_and_true(client: str) -> None:
+    """Each that the installed client has, but those of security; each with its default there."""
+    settings = consumer_settings()[client]
+    stated = generate_consumer_migrating.PEERS[client]
+    missing = settings.keys() - stated.keys()
+    assert [name for name in missing if not _OF_SECURITY.match(name)] == []
+    assert {name: settings[name] for name, default in stated.items() if default} == {
+        name: default for name, default in stated.items() if default
+    }
+
+
+@pytest.mark.parametrize("client", generate_consumer_migrating.PEERS)
+def test_every_consumer_setting_has_an_equal_or_advice(client: str) -> None:
+    """The advice names no setting that only producers have."""
+    own = {name for name, _, _ in rows(ConsumerConfig)}
+    foreign = {name for name, _, _ in rows(ProducerConfig)} - own
+    for written in generate_consumer_migrating.PEERS[client]:
+        if generate_consumer_migrating.own_name(written) is None:
+            answer = consumer_advice_for(written)
+            assert answer, written
+            assert not foreign & set(re.findall(r"\w+", answer)), (written, answer)
 
 
 @pytest.mark.parametrize(
