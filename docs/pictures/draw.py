@@ -11,6 +11,7 @@ from docs.pictures import (
     accumulator,
     batch_layout,
     compaction,
+    fetched_batch,
     log_segment,
     simulated_run,
     timing_wheel,
@@ -21,7 +22,11 @@ FOLDER = Path(__file__).parent
 
 def pictures() -> Iterator[tuple[Path, str]]:
     """Return each picture's file and its content."""
-    for module in (accumulator, batch_layout, compaction, log_segment, simulated_run, timing_wheel):
+    modules = (
+        *(accumulator, batch_layout, compaction, fetched_batch),
+        *(log_segment, simulated_run, timing_wheel),
+    )
+    for module in modules:
         name = module.__name__.rsplit(".", 1)[-1]
         yield FOLDER / f"{name}.svg", module.draw().svg()
 
