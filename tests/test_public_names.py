@@ -54,7 +54,9 @@ def test_every_public_name_is_documented() -> None:
         if inspect.isclass(subject):
             members |= {
                 f"{name}.{attribute}": member
-                for attribute, member in vars(subject).items()
+                for base in subject.__mro__
+                if base.__module__.startswith("kprod")
+                for attribute, member in vars(base).items()
                 if not attribute.startswith("_") and callable(member)
             }
         undocumented += [

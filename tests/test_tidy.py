@@ -38,13 +38,11 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/broker/log/partition_log.py": "one log: appending, reading, truncating and syncing",
     "kprod/broker/log/segment.py": "one segment: its batches, and the indexes that follow them",
     "kprod/broker/replication.py": "one partition: leader, followers and high watermark",
-    "kprod/consumer/consumer.py": "the public class: a line of code and ten of its meaning each",
     "kprod/network/connection.py": "one connection's life from address to answer",
 }
 
 # Functions and classes past a limit, each with its reason.
 KEPT_WHOLE = {
-    "kprod/consumer/consumer.py:Consumer": "the public class, with the meaning of each method",
     "kprod/_core/aio/async_send.pyx:send": "as the synchronous one's",
     "kprod/_core/record/consumer_record.pyx:__init__": "a parameter for each field",
     "kprod/_core/record/record_block.pyx:__init__": "what a fetch asks for, for each partition",

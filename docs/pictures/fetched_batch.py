@@ -7,7 +7,7 @@ sizes and the memory in use are read from it.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from docs.pictures.drawing import DEEP, FAINT, HAIR, LEAF, SAND, SKY, Drawing
-from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.consumer_face import engine_of
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from tests.consumer.reading import scripted_consumer
@@ -15,6 +15,7 @@ from tests.network.scripted import PeerRequest
 from tests.network.scripted_logs import Log, LogCluster
 
 if TYPE_CHECKING:
+    from kprod.consumer.consumer import Consumer
     from kprod.consumer.parts import ConsumerParts
 
 _PARTITION = TopicPartition("orders", 0)

@@ -8,7 +8,8 @@ Thread-safety: one thread.
 from collections.abc import Iterator
 
 from kprod._core.record.message_set_reader import MessageEntry
-from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
 from kprod.errors import KprodTimeout
 from kprod.model import TopicPartition

@@ -1,7 +1,8 @@
-"""The public consumer class: assign or subscribe, poll or iterate, seek, close.
+"""The public consumer class: assign or subscribe, poll or iterate, close.
 
-Every method delegates to the engine, which `kprod.consumer.consumer_wiring` creates. A subclass may
-use any attribute name except `_kprod`.
+Positions and the queries of the cluster are in its bases. Every method delegates to the engine,
+which `kprod.consumer.consumer_wiring` creates. A subclass may use any attribute name except
+`_kprod`.
 
 Thread-safety: one thread at a time reads; the other methods as documented.
 Source: Kafka KafkaConsumer (clients 4.3.1).
@@ -14,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from kprod.config import given_settings
 from kprod.config.consumer_config import ConsumerConfig
-from kprod.consumer.assignment import as_partition, as_partitions
-from kprod.consumer.consumer_engine import ConsumerEngine
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
-from kprod.consumer.offset_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from kprod.consumer.selection import EARLIEST, LATEST
-from kprod.model import OffsetAndTimestamp, TopicPartition
+from kprod.consumer.log_offsets import LogOffsets
+from kprod.consumer.partition_positions import PartitionPositions
+from kprod.model import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
-_TIME_MAX_MS = 2**63 - 1
 
-
-class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
+class Consumer(PartitionPositions, LogOffsets):
     """Reads records from Kafka.
 
     An I/O thread fetches ahead, within `fetch_buffer_memory`; the polling thread decodes records.
@@ -56,8 +54,6 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
     Thread-safety: one thread at a time may poll, iterate or change the assignment. Any thread may
         seek, pause, resume, wake up and close.
     """
-
-    _kprod: ConsumerEngine | None = None
 
     def __init__(
         self,
@@ -237,178 +233,6 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         """Make the current `poll`, or else the next one, raise `WakeupError`; any thread."""
         engine_of(self).reading.wakeup()
 
-    # Positions.
-
-    def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
-        """Return the offset of the next record to be returned.
-
-        Args:
-            partition: An assigned partition.
-            timeout: Seconds to wait while the position is unknown; None for
-                `default_api_timeout_ms`.
-
-        Returns:
-            The offset; inside an iteration, the one after the current record.
-
-        Raises:
-            NoOffset: The partition has no position, and `auto_offset_reset` is none.
-            KprodTimeout: The position was still unknown when the time was over.
-            KprodError: The partition is not assigned, or the consumer is closed.
-
-        Thread-safety: any thread.
-        """
-        return engine_of(self).selection.position(partition, timeout)
-
-    def seek(
-        self, partition: tuple[str, int], offset: int, leader_epoch: int | None = None
-    ) -> None:
-        """Set a partition's position; takes effect before the next record is returned.
-
-        Args:
-            partition: An assigned partition.
-            offset: Offset of the next record; if it is not in the log, `auto_offset_reset` applies.
-            leader_epoch: Leader epoch of the record before it, if known, to detect a truncation.
-
-        Raises:
-            KprodError: The partition is not assigned, or the consumer is closed.
-            ValueError: The offset or the epoch is out of bounds.
-
-        Thread-safety: any thread.
-        """
-        engine_of(self).selection.seek(partition, offset, leader_epoch)
-
-    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Set positions to the logs' start offsets; any thread.
-
-        Args:
-            *partitions: Assigned partitions; all if none is given.
-        """
-        engine_of(self).selection.seek_by(partitions, EARLIEST)
-
-    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Set positions to the logs' end offsets, to read only new records; any thread.
-
-        Args:
-            *partitions: Assigned partitions; all if none is given.
-        """
-        engine_of(self).selection.seek_by(partitions, LATEST)
-
-    def offsets_for_times(
-        self, timestamps_ms: Mapping[tuple[str, int], int], timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Find the first record at or after a time, for each partition.
-
-        Args:
-            timestamps_ms: Milliseconds since 1970, by partition, which need not be assigned.
-            timeout: Seconds; None for `default_api_timeout_ms`.
-
-        Returns:
-            By partition, the first record with that or a later timestamp; None if there is none.
-
-        Raises:
-            KprodTimeout: Not all leaders responded in time; the text says why.
-            KprodError: A broker rejects the query with an error that is not retriable.
-            ValueError: A time is negative.
-            ClosedError: The consumer is closed.
-
-        Thread-safety: any thread.
-        """
-        wanted: dict[TopicPartition, int] = {}
-        for partition, timestamp_ms in timestamps_ms.items():
-            if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= _TIME_MAX_MS:
-                raise ValueError(f"a time is milliseconds since 1970, not {timestamp_ms!r:.40}")
-            wanted[as_partition(partition)] = timestamp_ms
-        found = engine_of(self).questions.look_up(wanted, timeout)
-        return {
-            key: OffsetAndTimestamp(*found[key]) if found[key].offset >= 0 else None
-            for key in wanted
-        }
-
-    def beginning_offsets(
-        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the start offsets of logs; otherwise like `offsets_for_times`.
-
-        Args:
-            partitions: Partitions, which need not be assigned.
-            timeout: Seconds; None for `default_api_timeout_ms`.
-
-        Returns:
-            The log start offset of each partition.
-        """
-        return _ends(engine_of(self), partitions, EARLIEST_TIMESTAMP, timeout)
-
-    def end_offsets(
-        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the offsets after the last readable records; otherwise like `offsets_for_times`.
-
-        Args:
-            partitions: Partitions, which need not be assigned.
-            timeout: Seconds; None for `default_api_timeout_ms`.
-
-        Returns:
-            The high watermark of each partition; with `read_committed` the last stable offset.
-        """
-        return _ends(engine_of(self), partitions, LATEST_TIMESTAMP, timeout)
-
-    def lag(self, partition: tuple[str, int]) -> int | None:
-        """Return the number of offsets between position and log end, as of the newest response.
-
-        Args:
-            partition: An assigned partition.
-
-        Returns:
-            At least 0; None before the first response. Offsets without a record count, too, such as
-            those of records removed by compaction.
-
-        Thread-safety: any thread.
-        """
-        return engine_of(self).selection.lag(partition)
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of these partitions until `resume`; fetched records are kept.
-
-        Args:
-            *partitions: Assigned partitions.
-
-        Thread-safety: any thread.
-        """
-        engine_of(self).selection.pause(partitions)
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        """Return records of these partitions again; other partitions are not affected.
-
-        Args:
-            *partitions: Assigned partitions.
-
-        Thread-safety: any thread.
-        """
-        engine_of(self).selection.resume(partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions; any thread."""
-        partitions = engine_of(self).parts.assignment.partitions
-        return {key for key, each in partitions.items() if each.paused}
-
-    def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
-        """Return the partitions of a topic.
-
-        Args:
-            topic: The topic's name.
-            timeout: Seconds; None for `default_api_timeout_ms`.
-
-        Returns:
-            All partitions, ascending.
-
-        Raises:
-            UnknownTopic: The topic does not exist.
-            KprodTimeout: No broker responded in time.
-
-        Thread-safety: any thread.
-        """
-        return engine_of(self).questions.partitions_for(topic, timeout)
-
     # Metrics and shutdown.
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -465,31 +289,3 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def engine_of(consumer: Consumer) -> ConsumerEngine:
-    """Return the engine of a consumer.
-
-    Args:
-        consumer: A `Consumer` or an instance of a subclass.
-
-    Returns:
-        Its engine.
-
-    Raises:
-        RuntimeError: `Consumer.__init__` has not run, since a subclass does not call it.
-    """
-    engine = consumer._kprod  # noqa: SLF001 - the one access
-    if engine is None:
-        raise RuntimeError(
-            f"{type(consumer).__name__} was not made: its __init__ must call Consumer.__init__"
-        )
-    return engine
-
-
-def _ends(
-    engine: ConsumerEngine, partitions: Iterable[tuple[str, int]], at: int, timeout: float | None
-) -> dict[TopicPartition, int]:
-    wanted = dict.fromkeys(as_partitions(partitions), at)
-    found = engine.questions.look_up(wanted, timeout)
-    return {key: found[key].offset for key in wanted}

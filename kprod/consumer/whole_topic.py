@@ -10,7 +10,8 @@ Source: kcat's option -e for the idea.
 
 from collections.abc import Iterable, Iterator
 
-from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.partition_texts import named
 from kprod.consumer.parts import ConsumerParts
 from kprod.errors import KprodTimeout, UnknownPartition, UnknownTopic

@@ -11,7 +11,8 @@ import pytest
 
 from kprod import Producer, TopicPartition
 from kprod.broker import EmbeddedCluster
-from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.mailbox import Mailbox
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, wait_until

@@ -7,7 +7,7 @@ import pytest
 
 from kprod import Consumer
 from kprod.broker import EmbeddedCluster
-from kprod.consumer.consumer import engine_of
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.position import new_start
 from kprod.errors import DeserializationFailed, KprodError, WakeupError
 from kprod.model import TopicPartition

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kprod.broker import EmbeddedCluster
-from kprod.consumer.consumer import Consumer, engine_of
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
 from kprod.errors import ConcurrentPoll
 from tests.consumer.reading import LIMIT_S, consumer_of, fill
 
