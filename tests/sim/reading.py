@@ -179,4 +179,5 @@ class Judge:
             text = f"{where}: the position is {seen.offset}; reading was to continue at {shown}"
             yield Finding("R3", text)
         if len(nexts) == 1 and nexts[0].offset < 0:
-            self._nexts[seen.place] = [Next(seen.offset, 0, seen.generation, seen.version)]
+            # Where the topic was made again, it may not have heard of it yet.
+            self._nexts[seen.place] = [nexts[0]._replace(offset=seen.offset)]
