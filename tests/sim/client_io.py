@@ -119,6 +119,8 @@ class SimTransport:
         if data:
             buffer[start : start + len(data)] = data
             self.network.tap.read(self.link, data)
+            if self.selector is not None:
+                self.selector.note_progress()
             return len(data)
         return 0 if down.has_ended else None
 
@@ -266,6 +268,10 @@ class SimSelector:
         self._turns += 1
         if self._turns > TURNS_MAX:
             raise LivelockError(f"{TURNS_MAX} turns of a sender at one instant")
+
+    def note_progress(self) -> None:
+        """Start to count again: a response in thousands of pieces takes as many turns."""
+        self._turns = 0
 
     def _ready(self) -> list[tuple[Any, int]]:
         ready = [

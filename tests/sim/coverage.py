@@ -30,6 +30,7 @@ SECURED = frozenset(
 
 NO_MOVES = {
     ("UNINITIALIZED", "FATAL"): "an error is fatal in response to a request, which changes state",
+    ("VALIDATING", "INITIAL"): "an error that leaves no offset halts the partition first",
 }
 """Other moves of the product's tables that no run shows, and why."""
 

@@ -74,7 +74,9 @@ class Judge:
                 started = Next(each.offset, each.lowest, generation, each.version)
                 before = self._nexts.get(each.place, []) if each.beside else []
                 self._nexts[each.place] = [*before, started]
-            elif not each.beside:  # "none", "drop"
+            elif each.kind == "drop" and not each.beside:
+                self._nexts.pop(each.place, None)  # a subscription may find it again
+            elif not each.beside:  # "none"
                 self._nexts[each.place] = []
 
     def _of(self, seen: Seen) -> list[Next]:
