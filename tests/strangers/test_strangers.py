@@ -53,7 +53,8 @@ def unread(kind: Kind, directory: Path) -> int:
         session_ms=STATIC_SESSION_MS if kind.is_static else SESSION_MS,
     )
     with Stage(command, directory, is_static=kind.is_static) as stage:
-        return len(stage.expected) - run(stage)
+        committed = run(stage)
+        return len(stage.expected) - committed
 
 
 @pytest.mark.slow
