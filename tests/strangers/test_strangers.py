@@ -32,7 +32,6 @@ class Kind(NamedTuple):
 
 
 SAMPLE = [
-    Kind("confluent", "cooperative-sticky", is_static=False, is_auto=True),
     Kind("kafka-python", "range", is_static=False, is_auto=False),
     Kind("aiokafka", "sticky", is_static=False, is_auto=True),
 ]
@@ -61,7 +60,7 @@ def unread(kind: Kind, directory: Path) -> int:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", SAMPLE, ids=str)
 def test_a_sample(kind: Kind, tmp_path: Path) -> None:
-    """One kind of each client."""
+    """One kind of two clients; confluent-kafka is in `tests/broker/group/test_group_clients.py`."""
     assert unread(kind, tmp_path) == 0
 
 
