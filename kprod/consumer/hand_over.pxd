@@ -13,5 +13,7 @@ cdef class HandOver:
     cdef public list _touched
     cdef public int64_t _taken_count
     cdef public int64_t _settled_count
+    cdef public int64_t _interrupt_count
+    cdef public int64_t _taken_at
     cdef public object _chunk
     cdef public bint is_complete

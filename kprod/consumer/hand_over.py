@@ -30,7 +30,7 @@ from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.parked_blocks import Entry, ParkedBlocks
 from kprod.consumer.position import AssignedPartition, Place, Start, new_start
-from kprod.errors import ConcurrentPoll, CorruptRecord, KprodError
+from kprod.errors import CorruptRecord, KprodError
 
 _PARKED_RATIO = 2  # paused partitions may hold one byte in this many of the memory
 
@@ -66,6 +66,8 @@ class HandOver:
         self._touched: list[OpenBlock] = []
         self._taken_count = 0  # records of the newest hand-out
         self._settled_count = 0
+        self._interrupt_count = 0
+        self._taken_at = 0  # `_interrupt_count` when the newest hand-out began
         self._chunk: IteratorChunk | None = None
         self.is_complete: bool = False
 
@@ -80,6 +82,11 @@ class HandOver:
         count = self._settled_count + (self._taken_count if self.is_complete else 0)
         chunk = self._chunk
         return count if chunk is None else count - len(chunk.rest)
+
+    @property
+    def iterating_ident(self) -> Hashable | None:
+        """Identity of the thread that is in the middle of a chunk; any thread."""
+        return None if self._chunk is None else self._chunk.ident
 
     def take(self, count: int, *, from_one: bool = False) -> list[Any]:
         """Take records for a hand-out.
@@ -96,6 +103,7 @@ class HandOver:
                 returned first by the next call.
         """
         self.settle()
+        self._taken_at = self._interrupt_count
         records: list[Any] = []
         while len(records) < count and (block := self._current(may_run=not records)) is not None:
             self._touched.append(block)
@@ -149,6 +157,7 @@ class HandOver:
                 self._pass_over(block)
                 raise
             block.note_columns()
+            self._buffer.decoding_bytes = block.decoder.decompressed_size
             self.remove_exhausted(block)
             if not count and not block.is_done:
                 break  # the next row does not fit
@@ -178,8 +187,10 @@ class HandOver:
         Returns:
             A chunk, for which `end_chunk` must be called.
         """
-        self._chunk = IteratorChunk(self._touched[-1], taken, records, ident)
-        return self._chunk
+        chunk = IteratorChunk(self._touched[-1], taken, records, ident)
+        chunk.is_interrupted = self._taken_at != self._interrupt_count
+        self._chunk = chunk
+        return chunk
 
     def records_of(self, chunk: IteratorChunk) -> Generator[Any]:
         """Yield a chunk's records one by one, until its end or an interruption.
@@ -221,6 +232,7 @@ class HandOver:
 
     def interrupt(self) -> None:
         """Make the iterator check for changes before its next record; any thread."""
+        self._interrupt_count += 1
         chunk = self._chunk
         if chunk is not None:
             chunk.is_interrupted = True
@@ -258,6 +270,8 @@ class HandOver:
                     self._drop(block)
             self._settled_count += self._taken_count
         else:
+            for block in self._touched:
+                self.resume(block.partition)  # a later block that was parked stays behind it
             for block in reversed(self._touched):
                 block.rewind(block.partition.handed)
                 if block not in self._ready:
@@ -265,21 +279,6 @@ class HandOver:
         self._touched = []
         self._taken_count = 0
         self.is_complete = False
-
-    def check_ident(self, ident: Hashable) -> None:
-        """Raise if another thread is in the middle of a chunk.
-
-        Args:
-            ident: Identity of the calling thread.
-
-        Raises:
-            ConcurrentPoll: Another thread is.
-        """
-        chunk = self._chunk
-        if chunk is not None and chunk.ident != ident:
-            raise ConcurrentPoll(
-                "another thread iterates over this consumer; one thread at a time may read"
-            )
 
     def resume(self, partition: AssignedPartition) -> None:
         """Return parked blocks again.
@@ -386,6 +385,7 @@ class HandOver:
     def _drop(self, entry: Entry) -> None:
         if isinstance(entry, OpenBlock):
             entry.park()
+            self._buffer.decoding_bytes = 0
             self._buffer.free(entry.fetched)
         else:
             entry.partition.consumed_count += 1

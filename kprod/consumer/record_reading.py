@@ -17,7 +17,7 @@ from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, State, new_start
-from kprod.errors import KprodError, WakeupError
+from kprod.errors import ConcurrentPoll, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
@@ -145,7 +145,10 @@ class Reading:
     def _check(self, ident: Hashable) -> None:
         """Raise if a thread that has claimed the reading must not read."""
         self._parts.check_open()
-        self._parts.hand_over.check_ident(ident)
+        if self._parts.hand_over.iterating_ident not in {None, ident}:
+            raise ConcurrentPoll(
+                "another thread iterates over this consumer; one thread at a time may read"
+            )
 
     def _read(
         self, take: Callable[[], Taken], until_ms: int | None, *, raises_problem: bool

@@ -174,8 +174,8 @@ class Selection:
         """Implement `Consumer.resume`."""
         for partition in self.partitions(as_partitions(keys)) if keys else ():
             partition.paused = False
-            self._parts.mailbox.hand(partial(self._parts.hand_over.resume, partition))
             self._consider(partition)
+            self._parts.mailbox.hand(partial(self._parts.hand_over.resume, partition))
 
     def on_freed(self, partition: AssignedPartition) -> None:
         """Continue fetching a partition after a block was freed; the polling thread."""

@@ -4,15 +4,17 @@ The table: a deserializer, an interceptor and a loop's body are the only code of
 a read calls; there are no listeners without groups. `test_ends` has the forks.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer import Consumer
-from kprod.errors import ClosedError, ConcurrentPoll, DeserializationFailed
+from kprod.errors import ClosedError, ConcurrentPoll, DeserializationFailed, WakeupError
 from kprod.model import TopicPartition
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, later, poll_count
 
@@ -247,3 +249,30 @@ def test_a_blocked_call_keeps_nobody_else_waiting(cluster: EmbeddedCluster, kind
     finally:
         released.set()
         reader.join()
+
+
+@pytest.mark.parametrize("call", ["pause", "seek", "wakeup"])
+def test_an_interceptor_changes_the_loop_that_it_is_called_for(
+    cluster: EmbeddedCluster, call: str
+) -> None:
+    """At most one record of the chunk that it was given is returned after the change."""
+    changes: dict[str, Callable[[], object]] = {
+        "pause": lambda: consumer.pause(T0),
+        "seek": lambda: consumer.seek(T0, 5),
+        "wakeup": lambda: consumer.wakeup(),  # noqa: PLW0108 - there is none yet
+    }
+    waiting = [changes[call]]
+    found: list[int] = []
+    with consumer_of(
+        cluster,
+        interceptors=[Passing(lambda: waiting and waiting.pop()())],
+        consumer_timeout_ms=1_000,
+        fetch_max_wait_ms=10,
+        max_poll_records=10,
+    ) as consumer:
+        consumer.assign([T0])
+        with contextlib.suppress(WakeupError):
+            found += (record.offset for record in islice(consumer, 3))
+        if call == "pause":
+            assert consumer.position(T0) == 1
+    assert found == {"pause": [0], "seek": [0, 5, 6], "wakeup": [0]}[call]

@@ -11,6 +11,7 @@ import pytest
 
 from kprod import Consumer, Producer, TopicPartition
 from kprod.broker import EmbeddedCluster
+from kprod.consumer.consumer_face import engine_of
 from kprod.errors import CorruptRecord, WakeupError
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, poll_count, scripted_consumer
 from tests.network.scripted_logs import Log, LogCluster
@@ -170,3 +171,23 @@ def test_polars_and_duckdb_take_a_batch(cluster: EmbeddedCluster) -> None:
     assert pl.DataFrame(batch)["offset"].sum() == sum(range(50))
     relation = duckdb.from_arrow(pa.table(batch))
     assert relation.aggregate('sum("offset")').fetchall() == [(sum(range(50)),)]
+
+
+def test_the_size_of_a_batch_that_was_left_is_not_counted() -> None:
+    """A decompressed batch is no memory in use once its partition was given up."""
+    with EmbeddedCluster(brokers=1, topics={"large": 1, "t": 1}) as cluster:
+        settings: dict[str, Any] = {
+            "compression_type": "gzip",
+            "linger_ms": 200,
+            "batch_size": 1_000_000,
+        }
+        fill(cluster, "large", 5_000, **settings)
+        fill(cluster, "t", 3)
+        with consumer_of(cluster) as consumer:
+            buffer = engine_of(consumer).parts.buffer
+            consumer.assign([("large", 0)])
+            assert len(consumer.poll(LIMIT_S, 1)) == 1
+            assert buffer.decoding_bytes > 1_000
+            consumer.assign([("t", 0)])
+            assert consumer.poll_arrow(LIMIT_S).num_rows == 3
+            assert buffer.decoding_bytes < 1_000

@@ -161,6 +161,63 @@ def test_a_change_that_is_not_repeated(cluster: EmbeddedCluster) -> None:
     assert places
 
 
+def test_a_resume_that_is_not_repeated(cluster: EmbeddedCluster) -> None:
+    """After an interrupted resume the partition is still paused, or it is read."""
+    fill(cluster, "resumed", 3)
+    place, sent, places = TopicPartition("resumed", 0), 3, 0
+    with consumer_of(cluster, fetch_max_wait_ms=10) as consumer:
+        consumer.assign([place])
+        seen = [record.offset for record in consumer.poll(10)]
+        consumer.pause(place)
+        for where in interrupted_everywhere(lambda: consumer.resume(place)):
+            if consumer.paused():
+                consumer.resume(place)
+            fill(cluster, "resumed", 3)
+            sent += 3
+            while len(seen) < sent:
+                found = [record.offset for record in consumer.poll(10)]
+                assert found, where
+                seen += found
+            assert seen == list(range(sent)), where
+            consumer.pause(place)
+            places += 1
+    assert places
+
+
+def test_blocks_stay_in_order_where_a_pause_comes_between(cluster: EmbeddedCluster) -> None:
+    """A hand-out that is rewound is not behind a later block that was parked meanwhile."""
+    place = TopicPartition("ordered", 0)
+    steps: list[str] = []
+
+    class Interrupting(Marks):
+        def on_consume(self, records: list[Any]) -> list[Any]:
+            if steps == ["paused"]:
+                steps.append("interrupted")
+                raise KeyboardInterrupt
+            return records
+
+    def deserialize(value: bytes) -> bytes:
+        if value == b"2" and not steps:
+            steps.append("paused")
+            consumer.pause(place)
+        return value
+
+    fill(cluster, "ordered", 3)
+    with consumer_of(
+        cluster, value_deserializer=deserialize, interceptors=[Interrupting()]
+    ) as consumer:
+        consumer.assign([place])
+        partition = engine_of(consumer).parts.assignment.partitions[place]
+        wait_until(lambda: partition.fetch_offset == 3, "the first block")
+        fill(cluster, "ordered", 3)
+        wait_until(lambda: partition.fetch_offset == 6, "the second block")
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(10)
+        assert consumer.poll(0) == []
+        consumer.resume(place)
+        assert [record.offset for record in consumer.poll(10)] == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_reset(cluster: EmbeddedCluster) -> None:
     """An interrupted reset happens once, with the next poll."""
     places = 0
