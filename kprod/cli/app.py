@@ -38,6 +38,9 @@ def run(arguments: Sequence[str]) -> int:
         return _say("interrupted", EXIT_INTERRUPTED)
     except (KprodError, OSError) as error:
         return _fail(error)
+    except SystemExit:  # by click, where the reader has closed the pipe
+        _drop_output()
+        return EXIT_FAILED
     return result if isinstance(result, int) else 0
 
 
