@@ -26,6 +26,9 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns:
         The exit code. An error was printed as one line on standard error.
+
+    Raises:
+        SystemExit: A signal ends the command.
     """
     try:
         result = group.main(list(arguments), prog_name="kprod", standalone_mode=False)
@@ -38,8 +41,10 @@ def run(arguments: Sequence[str]) -> int:
         return _say("interrupted", EXIT_INTERRUPTED)
     except (KprodError, OSError) as error:
         return _fail(error)
-    except SystemExit:  # by click, where the reader has closed the pipe
-        _drop_output()
+    except SystemExit as error:
+        if error.code != EXIT_FAILED:
+            raise  # SIGTERM's
+        _drop_output()  # by click, where the reader has closed the pipe
         return EXIT_FAILED
     return result if isinstance(result, int) else 0
 
