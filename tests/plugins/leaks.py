@@ -15,6 +15,7 @@ Thread-safety: runs in the thread of the tests.
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -128,3 +129,9 @@ def _new_threads(before: Iterable[threading.Thread]) -> list[threading.Thread]:
         for thread in threading.enumerate()
         if thread not in known and thread is not threading.current_thread()
     ]
+
+
+def pytest_runtest_teardown() -> None:
+    """End a trace function that a test has left: it would run, and need memory, in all others."""
+    if sys.gettrace() is not None and "pydevd" not in sys.modules:
+        sys.settrace(None)
