@@ -31,6 +31,7 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from kprod.network.negotiation import BrokerFeatures
 
+LOGIN_AGAIN_SHARE = (0.85, 0.95)  # of the lifetime; Kafka's
 LOGIN_AGAIN_MS_MIN = 1_100  # a broker rejects another login that comes sooner
 _HELD_BACK_MS = 1_000  # in the last second of a session nothing is sent without a new login
 _ASK_AGAIN_MS = 1_000
@@ -67,6 +68,7 @@ class NodeSession:
         "_ends_ms",
         "_owner",
         "_timeout",
+        "_token_wait",
         "handshake",
     )
 
@@ -83,6 +85,7 @@ class NodeSession:
         self.handshake: Handshake | None = None
         self._asked: ClientRequest | None = None
         self._timeout: TimerTask | None = None
+        self._token_wait: TimerTask | None = None  # another login waits for a token
         self._began_ms = 0
         self._ends_ms = NEVER_MS  # end of the session, as announced by the broker
 
@@ -120,6 +123,9 @@ class NodeSession:
     def begin_again(self, now_ms: int) -> None:
         """Start another login if a token is available; otherwise fetch one and retry later.
 
+        A session that is over needs the login in any case: it waits for the token like the first
+        login, and its failure says why there is none.
+
         Args:
             now_ms: Monotonic time.
 
@@ -128,11 +134,12 @@ class NodeSession:
         """
         state, security = self._owner.state, self._context.security
         assert self.handshake is not None  # noqa: S101 - the connection stands
-        if not security.can_log_in_again(functools.partial(self._allow_again, self.handshake)):
+        if now_ms < self._ends_ms and not self._has_fresh_token(self.handshake):
             # A late token is checked for each second; nothing is delayed by it until near the
             # session's end.
             state.send_until_ms = min(now_ms + _ASK_AGAIN_MS, self._ends_ms - _HELD_BACK_MS)
             return
+        self._stop_waiting()
         self._began_ms = now_ms
         versions = self.handshake.api_versions
         self.handshake = security.handshake(self._owner.node, self._address, versions)
@@ -177,6 +184,7 @@ class NodeSession:
     def end(self) -> None:
         """Discard the handshake, since the connection is closed."""
         self._stop_clock()
+        self._stop_waiting()
         self.handshake = self._asked = None
         self._owner.state.send_until_ms = NEVER_MS
 
@@ -194,13 +202,29 @@ class NodeSession:
         mark_ms = self._ends_ms = NEVER_MS
         if lifetime_ms:
             self._ends_ms = now_ms + lifetime_ms
-            share = self._context.rng.uniform(0.85, 0.95)
+            share = self._context.rng.uniform(*LOGIN_AGAIN_SHARE)
             mark_ms = now_ms + max(int(lifetime_ms * share), LOGIN_AGAIN_MS_MIN)
         self._owner.state.become_ready(mark_ms)
         if handshake.login is not None:
             self._context.security.was_let_in()
             self._context.recorder.logged_in(now_ms - self._began_ms, is_again=is_again)
         self._owner.on_let_in(now_ms, is_again=is_again)
+
+    def _has_fresh_token(self, handshake: Handshake) -> bool:
+        """Whether a login may start; if not, `_allow_again` is called at the session's end."""
+        if self._token_wait is not None:
+            return False  # a fetch is in progress, or waits for its turn
+        allow = functools.partial(self._allow_again, handshake)
+        if self._context.security.can_log_in_again(allow):
+            return True
+        self._token_wait = TimerTask(allow)
+        self._context.timer.add_at(self._ends_ms, self._token_wait)
+        return False
+
+    def _stop_waiting(self) -> None:
+        if self._token_wait is not None:
+            self._token_wait.cancel()
+            self._token_wait = None
 
     def _stop_clock(self) -> None:
         if self._timeout is not None:
@@ -220,6 +244,7 @@ class NodeSession:
     def _allow_again(self, handshake: Handshake) -> None:
         """Allow the next request to start another login immediately."""
         if handshake is self.handshake and self._owner.state.send_until_ms != NEVER_MS:
+            self._stop_waiting()
             self._owner.state.send_until_ms = min(
                 self._owner.state.send_until_ms, self._context.timer.now_ms
             )

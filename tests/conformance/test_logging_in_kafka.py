@@ -99,34 +99,39 @@ def known_tokens(wire: Wire) -> set[str]:
     return {token["token_id"] for token in described["tokens"]}
 
 
-def renewed(kafka: SecuredKafka, mechanism: str, seconds: float) -> dict[str, float]:
-    """Send with five requests in flight; returns the metrics."""
-    kafka.create_topic(f"renewed-{mechanism}-{int(seconds)}")
-    futures = []
-    with Producer(settings_for(kafka, "REAUTH", mechanism), batch_size=200) as producer:
-        for number in range(int(seconds * 500)):
-            record = b"%d" % number
-            futures += [producer.send(f"renewed-{mechanism}-{int(seconds)}", record)]
-            threading.Event().wait(0.002)
+def renewed(kafka: SecuredKafka, mechanism: str, renewals: int) -> int:
+    """Send with five requests in flight until a login was renewed so often.
+
+    Returns:
+        Records sent, each of which has arrived once and in order.
+    """
+    topic = f"renewed-{mechanism}-{renewals}"
+    kafka.create_topic(topic)
+    futures: list[Any] = []
+    with Producer(settings_for(kafka, "RENEWED", mechanism), batch_size=200) as producer:
+        counted = producer.metrics()["producer-metrics"]
+        while counted["successful-reauthentication-total"] < renewals:
+            for _ in range(100):
+                futures.append(producer.send(topic, b"%d" % len(futures)))
+                threading.Event().wait(0.002)
+            counted = producer.metrics()["producer-metrics"]
         assert [it.result(60).offset for it in futures] == list(range(len(futures)))
-        return producer.metrics()["producer-metrics"]
+        counted = producer.metrics()["producer-metrics"]
+    assert counted["failed-reauthentication-total"] == counted["connection-close-total"] == 0
+    return len(futures)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("early_logins")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_logins_are_renewed_in_place(kafka_secured: SecuredKafka, mechanism: str) -> None:
     """No gap, nothing twice, in order, no disconnection."""
-    counted = renewed(kafka_secured, mechanism, 5)
-    assert counted["successful-reauthentication-total"] >= 2
-    assert counted["failed-reauthentication-total"] == 0
-    assert counted["connection-close-total"] == 0
+    assert renewed(kafka_secured, mechanism, 3) > 0
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("early_logins")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_logins_are_renewed_for_a_minute(kafka_secured: SecuredKafka, mechanism: str) -> None:
-    """The same, some thirty times."""
-    counted = renewed(kafka_secured, mechanism, 60)
-    assert counted["successful-reauthentication-total"] >= 25
-    assert counted["failed-reauthentication-total"] == 0
-    assert counted["connection-close-total"] == 0
+    """The same, every 1.2 s."""
+    assert renewed(kafka_secured, mechanism, 46) > 0

@@ -14,8 +14,9 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.conformance.sides import Side, Sides
 from tests.conformance.wire import Wire
-from tests.plugins.kafka_secured import MECHANISMS, SESSION_MS, USERS, SecuredKafka
+from tests.plugins.kafka_secured import MECHANISMS, SESSIONS_MS, USERS, SecuredKafka
 
+SESSION_MS = SESSIONS_MS["REAUTH"]
 RIGHT = b"\0alice\0alice-secret"
 OTHER_USER = b"\0carol\0carol-secret"
 WRONG = b"\0alice\0wrong"

@@ -17,6 +17,7 @@ from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connection_context import NetworkIO
 from kprod.network.outgoing import Piece
 from kprod.network.resolver import Resolution
+from kprod.network.security import Security
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
@@ -320,6 +321,7 @@ class World:
         *,
         seed: int = 7,
         gathers: bool = True,
+        security: Security | None = None,
         **settings: Any,
     ) -> None:
         """Make a client that has not been polled."""
@@ -340,6 +342,7 @@ class World:
             clock=self.clock,
             timer=self.timer,
             rng=random.Random(seed),
+            security=security,
         )
         self.outcomes: list[Outcome] = []
 

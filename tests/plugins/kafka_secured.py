@@ -20,6 +20,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from kprod.clock import SystemClock
+from tests.plugins import early_logins
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.kafka_settings import QUICK_JAVA, PortLease
@@ -31,10 +32,11 @@ SUPER_USERS = ("ANONYMOUS", "alice", "bob", "a=b,c")
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _TLS = ("SSL", "MTLS", "WRONGHOST", "EXPIRED", "TLS12", "SASL_SSL")
-_LOGIN = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
-LISTENERS = (*_TLS, "SASL_PLAINTEXT", "REAUTH")
-SESSION_MS = 2_000
-"""How long a login at the listener REAUTH lasts."""
+SESSIONS_MS = {"REAUTH": 2_000, "RENEWED": early_logins.SESSION_MS}
+"""How long a login lasts at the listeners that limit it."""
+
+_LOGIN = ("SASL_PLAINTEXT", "SASL_SSL", *SESSIONS_MS)
+LISTENERS = (*_TLS, "SASL_PLAINTEXT", *SESSIONS_MS)
 
 TOPIC = "secured"
 ISSUER, AUDIENCE = "https://idp.test", "kafka"
@@ -129,7 +131,7 @@ class SecuredKafka(KafkaNodes):
         addresses += [f"{it}://{self.secured_address(it)}" for it in LISTENERS]
         addresses.append(f"CONTROLLER://127.0.0.1:{self._controller_port}")
         kinds = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", "SASL_PLAINTEXT:SASL_PLAINTEXT"]
-        kinds.append("REAUTH:SASL_PLAINTEXT")
+        kinds += [f"{it}:SASL_PLAINTEXT" for it in SESSIONS_MS]
         kinds += [f"{it}:{'SASL_SSL' if it == 'SASL_SSL' else 'SSL'}" for it in _TLS]
         settings = {
             "listeners": ",".join(addresses),
@@ -148,9 +150,10 @@ class SecuredKafka(KafkaNodes):
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "sasl.oauthbearer.expected.issuer": ISSUER,
         }
-        for mechanism in (*MECHANISMS, "OAUTHBEARER"):
-            name = f"listener.name.reauth.{mechanism.lower()}.connections.max.reauth.ms"
-            settings[name] = str(SESSION_MS)
+        for listener, session_ms in SESSIONS_MS.items():
+            for mechanism in (*MECHANISMS, "OAUTHBEARER"):
+                prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}"
+                settings[f"{prefix}.connections.max.reauth.ms"] = str(session_ms)
         for listener in ("wronghost", "expired"):
             prefix = f"listener.name.{listener}.ssl.keystore"
             settings[f"{prefix}.type"] = "PEM"

@@ -31,7 +31,7 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-_REFRESH_SHARE = (0.76, 0.84)  # a share of the token's lifetime
+REFRESH_SHARE = (0.76, 0.84)  # a share of the token's lifetime
 _RETRY_S_MAX = 60
 _LIFE_MS_MAX = 365 * 24 * 3_600_000
 
@@ -90,7 +90,9 @@ class TokenStore:
         is_of_unknown_end = self._expires_ms == NEVER_MS and self._is_used
         if self._token is not None and now_ms < self._refresh_ms and not is_of_unknown_end:
             return True
-        self.need(resume)
+        self._waiting.append(resume)
+        if not self._failures or self._refresh is None:  # else the next fetch has its time
+            self._fetch()
         return False
 
     def need(self, resume: Callable[[], None]) -> None:
@@ -169,7 +171,7 @@ class TokenStore:
             left_s = token.expires_at - self._support.clock.timestamp_ms() / 1_000
             life_ms = min(max(int(left_s * 1_000), 0), _LIFE_MS_MAX)
             self._expires_ms = now_ms + life_ms
-            self._refresh_ms = now_ms + int(life_ms * self._support.rng.uniform(*_REFRESH_SHARE))
+            self._refresh_ms = now_ms + int(life_ms * self._support.rng.uniform(*REFRESH_SHARE))
             self._fetch_later(self._refresh_ms)
         self._support.state_log.note(
             Event.TOKEN_REFRESHED,
@@ -181,8 +183,7 @@ class TokenStore:
         pause_s = min(1 << min(self._failures, 6), _RETRY_S_MAX)
         self._failures += 1
         self._support.state_log.note(Event.TOKEN_FAILED, reason=str(failure), again_in_s=pause_s)
-        if self._token is not None:  # without a token, the next connection fetches one
-            self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
+        self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
 
     def _fetch_later(self, at_ms: int) -> None:
         if self._refresh is not None:

@@ -10,8 +10,9 @@ import pytest
 
 from kprod import Producer
 from kprod.broker import BrokerSecurity, EmbeddedCluster
-from kprod.errors import AuthenticationFailed, KprodError, MetadataTimeout
+from kprod.errors import AuthenticationFailed, DeliveryTimeout, KprodError, MetadataTimeout
 from kprod.providers import token_file, unsecured
+from tests.plugins.early_logins import SESSION_MS
 
 BEARER = "OAUTHBEARER"
 AUDIENCE = "kafka"
@@ -198,8 +199,31 @@ def _join_login_threads() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("early_logins")
+def test_tokens_are_replaced_on_a_connection() -> None:
+    """Each login has a fresh token, no record notices, and the connections stay."""
+    given: list[str] = []
+    with served() as cluster:
+
+        def provide() -> str:
+            given.append(cluster.token("alice", expires_in_s=SESSION_MS // 1_000))
+            return given[-1]
+
+        with Producer(settings_with(cluster, provide), linger_ms=1) as producer:
+            futures: list[Any] = []
+            while (counted := metrics_of(producer))["successful-reauthentication-total"] < 3:
+                futures.append(producer.send("orders", b"%d" % len(futures)))
+                threading.Event().wait(0.01)
+            offsets = [future.result(30).offset for future in futures]
+            counted = metrics_of(producer)
+    assert offsets == list(range(len(futures)))
+    assert len(given) >= 3
+    assert counted["connection-close-total"] == counted["failed-reauthentication-total"] == 0
+
+
+@pytest.mark.slow
 def test_records_outlive_tokens() -> None:
-    """Tokens of two seconds: sessions end with them, and the connections stay."""
+    """Tokens of two seconds: a session that ends first costs its connection, and no record."""
     with served() as cluster:
         provider = lambda: cluster.token("alice", expires_in_s=3)  # noqa: E731 - it is short
         with Producer(settings_with(cluster, provider), linger_ms=1) as producer:
@@ -208,7 +232,35 @@ def test_records_outlive_tokens() -> None:
                 futures.append(producer.send("orders", b"%d" % number))
                 threading.Event().wait(0.01)
             offsets = [future.result(30).offset for future in futures]
-            counted = producer.metrics()["producer-metrics"]
-    assert offsets == list(range(600))
-    assert counted["successful-reauthentication-total"] >= 2
-    assert counted["connection-close-total"] == 0
+            counted = metrics_of(producer)
+        found = [int(record.value or b"") for record in cluster.records("orders")[0]]
+    assert offsets == found == list(range(600))
+    names = ("successful-authentication-total", "successful-reauthentication-total")
+    assert sum(counted[name] for name in names) >= 4
+
+
+@pytest.mark.slow
+def test_a_provider_that_fails_is_not_asked_all_the_time() -> None:
+    """Records wait for the next token; without one the session's end says why."""
+    calls = itertools.count(1)
+    with served() as cluster:
+
+        def provide() -> str:
+            if next(calls) > 1:
+                raise RuntimeError("the issuer is down")
+            return cluster.token("alice", expires_in_s=3)
+
+        settings = settings_with(cluster, provide)
+        settings |= {"linger_ms": 0, "request_timeout_ms": 1_000, "delivery_timeout_ms": 4_000}
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+            threading.Event().wait(3)  # the session is over, and so is the token
+            with pytest.raises(DeliveryTimeout) as caught:
+                producer.send("orders", b"two").result(30)
+        assert "there is no token: the token provider raised RuntimeError" in str(caught.value)
+    assert next(calls) < 50
+
+
+def metrics_of(producer: Producer) -> dict[str, Any]:
+    """Counts of logins and connections."""
+    return producer.metrics()["producer-metrics"]

@@ -154,6 +154,24 @@ def test_a_failure_keeps_the_former_token_to_its_end() -> None:
     assert world.store.valid_token() is not None
 
 
+def test_logins_that_wait_do_not_shorten_the_pauses() -> None:
+    """However often a connection asks, a provider that fails is called when its pause is over."""
+    world, told = World(), []
+    world.token()
+    world.fetch()
+    world.returns = OSError("no route")
+    world.advance(85)
+    world.jobs.finish()
+    for number in range(50):
+        assert not world.store.is_fresh(lambda number=number: told.append(number))  # type: ignore[misc]
+    assert not world.jobs.held
+    world.token()
+    world.advance(1)
+    world.jobs.finish()
+    assert told == list(range(50))
+    assert world.store.is_fresh(lambda: None)
+
+
 def test_an_expired_token_is_never_used() -> None:
     """Nor one that has ended when the provider returns it."""
     world = World()
