@@ -111,10 +111,11 @@ class ConsumerInterceptor(Protocol):
     """Sees the records that a consumer returns; an exception is logged and ignored."""
 
     def on_consume(self, records: Sequence[Any]) -> Sequence[Any]:
-        """Return the records to hand out, in the same order; in the thread that polls.
+        """Return the records to hand out, at most one for each; in the thread that polls.
 
-        Records that a loop was left before come again, as they were read. A record of another
-        class needs `offset`; an object without it counts as a failure.
+        They have the offsets of the given records, in the same order; other offsets, and objects
+        without `offset`, count as a failure. Records that a loop was left before come again, as
+        they were read.
         """
 
     def close(self) -> None:

@@ -8,12 +8,15 @@ Thread-safety: one thread.
 from collections.abc import Iterator
 
 from kprod._core.record.message_set_reader import MessageEntry
+from kprod.compression import Buffer
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
 from kprod.errors import KprodTimeout
 from kprod.model import TopicPartition
 from kprod.record.entries import LogEntry, read_entries
+
+_POLL_S = 0.2
 
 
 def raw_entries(
@@ -23,7 +26,8 @@ def raw_entries(
 
     Args:
         consumer: A consumer with `auto_offset_reset` earliest; its assignment is replaced.
-        partition: The partition.
+        partition: The partition. If it loses records of the range meanwhile, it is read on from
+            where it then begins.
         start: The first offset.
         end: The offset after the last one.
 
@@ -36,28 +40,49 @@ def raw_entries(
         KprodTimeout: Nothing was fetched for `default_api_timeout_ms`.
         KprodError: As for `Consumer.poll`.
     """
-    engine = engine_of(consumer)
-    parts = engine.parts
     consumer.assign([partition])
     consumer.seek(partition, start)
-    limit_ms = parts.config.default_api_timeout_ms
     next_offset = start
-    while next_offset < end:
-        block = engine.reading.hand_out(
-            lambda: _take(parts.buffer), parts.until_ms(limit_ms / 1_000), _same
-        )
-        if block is None:
-            raise KprodTimeout(
-                f"nothing was read from topic {partition.topic!r}, partition {partition.partition}"
-                f" at offset {next_offset} of {end} for {limit_ms} ms: {parts.metadata.trouble()}"
-            )
-        for entry in read_entries(block.records, check_crc=False):
+    for records in _fetched(consumer, partition, end):
+        for entry in read_entries(records, check_crc=False):
             last_offset = last_offset_of(entry)
-            if next_offset <= last_offset and next_offset < end:
-                next_offset = last_offset + 1
+            is_in_range = next_offset < end and _first_offset_of(entry) < end
+            if is_in_range and next_offset <= last_offset:
                 yield entry
-        parts.buffer.free(block)
-        engine.selection.on_freed(block.partition)
+            next_offset = max(next_offset, last_offset + 1)
+        if next_offset >= end:
+            return
+
+
+def _fetched(consumer: Consumer, partition: TopicPartition, end: int) -> Iterator[Buffer]:
+    """Yield the bytes of fetched blocks until the position is beyond the range."""
+    engine = engine_of(consumer)
+    parts = engine.parts
+    limit_ms = parts.config.default_api_timeout_ms
+    read_ms = parts.clock.now_ms()
+    while True:
+        block = engine.reading.hand_out(lambda: _take(parts.buffer), parts.until_ms(_POLL_S), _same)
+        if block is not None:
+            yield block.records
+            parts.buffer.free(block)
+            engine.selection.on_freed(block.partition)
+            read_ms = parts.clock.now_ms()
+            continue
+        place = parts.assignment.of(partition).place  # the start, or what it was reset to
+        if place is not None and place.offset >= end:
+            return
+        if parts.clock.now_ms() - read_ms >= limit_ms:
+            raise KprodTimeout(
+                f"nothing was read from topic {partition.topic!r}, partition {partition.partition},"
+                f" of the range up to offset {end} for {limit_ms} ms: {parts.metadata.trouble()}"
+            )
+
+
+def _first_offset_of(entry: LogEntry) -> int:
+    """Return the first offset of an entry; of wrapped messages, which are not opened, 0."""
+    if isinstance(entry, MessageEntry):
+        return 0 if entry.is_wrapper else entry.offset
+    return entry.base_offset
 
 
 def last_offset_of(entry: LogEntry) -> int:

@@ -39,7 +39,7 @@ class ConsumerInterceptors:
             records = list(records)  # the caller keeps its own, which no interceptor changes
         for interceptor in self._chain:
             try:
-                records = _records_of(interceptor.on_consume(records))
+                records = _checked(interceptor.on_consume(records), records)
             except Exception:
                 _logger.exception("%r failed in on_consume; the records continue", interceptor)
         return records
@@ -53,10 +53,16 @@ class ConsumerInterceptors:
                 _logger.exception("%r failed to close", interceptor)
 
 
-def _records_of(given: Iterable[Any]) -> list[Any]:
-    """Make a list of what an interceptor returned; positions are kept by offsets."""
+def _checked(given: Iterable[Any], before: list[Any]) -> list[Any]:
+    """Make a list of what an interceptor returned, if its offsets ascend as before."""
+    # A loop's position is the offset of the record in hand; in another order, leaving the loop
+    # would lose records.
     records = list(given)
+    offsets = iter([record.offset for record in before])
     for record in records:
-        if not isinstance(record.offset, int):
-            raise TypeError(f"a record with the offset {record.offset!r:.40}")
+        if not isinstance(record.offset, int) or record.offset not in offsets:  # takes from it
+            raise ValueError(
+                f"offset {record.offset!r:.40} is not among the offsets of the records that were"
+                " passed, or not in their order"
+            )
     return records

@@ -156,7 +156,7 @@ class HandOver:
                     break
                 self._pass_over(block)
                 raise
-            block.note_columns()
+            block.follow_decoder()
             self._buffer.decoding_bytes = block.decoder.decompressed_size
             self.remove_exhausted(block)
             if not count and not block.is_done:
@@ -222,9 +222,9 @@ class HandOver:
         block, rest = chunk.block, chunk.rest
         if rest:
             if chunk.is_intercepted:  # read again, as they were
-                block.rewind(Place(block.fetched.number, chunk.next_offset))
+                block.rewind(chunk.place)
             else:
-                block.give_back(rest, chunk.next_offset)
+                block.give_back(rest, chunk.place)
             if block not in self._ready:
                 self._ready.appendleft(block)
         self._taken_count -= len(rest)
@@ -249,7 +249,7 @@ class HandOver:
         number = partition.start.number
         chunk = self._chunk
         if chunk is not None and chunk.block.partition is partition:
-            place = Place(chunk.block.fetched.number, chunk.next_offset)
+            place = chunk.place
             if place.number == number:
                 return place
         if self.is_complete:

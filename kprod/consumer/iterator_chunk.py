@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from kprod.consumer.open_block import OpenBlock
+from kprod.consumer.position import NO_EPOCH, Place
 
 
 class IteratorChunk:
@@ -35,15 +36,28 @@ class IteratorChunk:
         self.is_interrupted: bool = False
 
     @property
-    def next_offset(self) -> int:
-        """Offset of the next record to return."""
-        offset: int = self.taken[0].offset if self.in_hand is None else self.in_hand.offset + 1
-        return offset
+    def place(self) -> Place:
+        """The position after the record in hand."""
+        number = self.block.fetched.number
+        if self.in_hand is None:
+            before = self.block.partition.place
+            epoch = NO_EPOCH if before is None or before.number != number else before.epoch
+            return Place(number, self.taken[0].offset, epoch)
+        offset = self.in_hand.offset
+        return Place(number, offset + 1, self._epoch_at(offset))
 
     @property
     def is_intercepted(self) -> bool:
         """Whether interceptors may have changed records of the chunk."""
         return self.records is not self.taken
+
+    def _epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of a taken record."""
+        record = self.in_hand
+        if self.is_intercepted:  # an interceptor's record may have no epoch
+            record = next((each for each in self.taken if each.offset == offset), None)
+        epoch: int | None = None if record is None else record.leader_epoch
+        return NO_EPOCH if epoch is None else epoch
 
     @property
     def rest(self) -> list[Any]:

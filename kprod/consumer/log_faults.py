@@ -41,6 +41,7 @@ class LogFaults:
         self._parts = parts
         self._restart = restart
         self.truncation_count: int = 0
+        self._untold: tuple[int, LogTruncated] | None = None  # with the number of the new start
 
     def on_out_of_range(self, partition: AssignedPartition) -> None:
         """Handle an offset out of range: reset or raise, after the records before it."""
@@ -78,7 +79,8 @@ class LogFaults:
         self, partition: AssignedPartition, was: Place, end_offset: int, epoch: int
     ) -> None:
         if partition.start.number != was.number:
-            self._parts.hand_over.drop_stale()  # an interrupted call may have omitted it
+            self._parts.hand_over.drop_stale()  # an interrupted call may have omitted this
+            self._raise_untold(partition)  # and this
             return
         self._parts.hand_over.settle()
         key, policy = partition.key, self._parts.config.auto_offset_reset
@@ -97,10 +99,11 @@ class LogFaults:
             error = LogTruncated(text + "; seek to continue")
             error.topic, error.partition = key
             error.offset, error.end_offset = place.offset, end_offset
-            is_open = self._restart(partition, new_start(None), was.number)
+            start = new_start(None)
+            self._untold = start.number, error
+            self._restart(partition, start, was.number)
             self._parts.hand_over.drop_stale()
-            if is_open:
-                raise error
+            self._raise_untold(partition)
             return
         if end_offset < 0:
             self._restart(partition, new_start(None, policy=policy, reason=text), was.number)
@@ -108,3 +111,9 @@ class LogFaults:
             _logger.warning("%s; reading continues there", text)
             self._restart(partition, new_start(end_offset, epoch), was.number)
         self._parts.hand_over.drop_stale()
+
+    def _raise_untold(self, partition: AssignedPartition) -> None:
+        """Raise the error of a truncation, unless the application has sought since."""
+        untold = self._untold
+        if untold is not None and untold[0] == partition.start.number:
+            raise untold[1]

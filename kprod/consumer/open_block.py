@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchedBlock
-from kprod.consumer.position import AssignedPartition, Place
+from kprod.consumer.position import NO_EPOCH, AssignedPartition, Place
 from kprod.errors import DeserializationFailed
 from kprod.record.blocks import RecordBlock
 
@@ -36,7 +36,7 @@ class OpenBlock:
     Attributes:
         fetched: The block.
         next_offset: All records below it were returned or skipped.
-        epoch: Leader epoch of the last returned record; −1 if unknown.
+        epoch: Leader epoch of the last record that was returned or skipped; −1 if unknown.
         is_done: Whether the block is exhausted and will be freed with the next hand-out.
     """
 
@@ -50,7 +50,7 @@ class OpenBlock:
         self.fetched: FetchedBlock = fetched
         self.next_offset: int = fetched.offset
         self._start_offset: int = fetched.offset
-        self.epoch: int = -1
+        self.epoch: int = NO_EPOCH
         self.is_done: bool = False
         self._terms = terms
         self._block: RecordBlock | None = None
@@ -111,14 +111,14 @@ class OpenBlock:
         if not self._terms.deserializers.is_needed:
             taken = block.take(count)
             self._note(taken)
-            self.next_offset = block.next_offset
+            self.follow_decoder()
             return taken
         if not self._waiting:
             self._waiting = block.take(count)
         taken = self._deserialized(count)
         self._note(taken)
         if not self._waiting:
-            self.next_offset = block.next_offset
+            self.follow_decoder()
         return taken
 
     def stop_between(self) -> None:
@@ -126,20 +126,24 @@ class OpenBlock:
         if self._ready or self._waiting:
             self.rewind(self.place)
 
-    def note_columns(self) -> None:
-        """Update the cursor after rows were taken from the decoder directly."""
-        self.next_offset = self.decoder.next_offset
+    def follow_decoder(self) -> None:
+        """Move the cursor to the decoder's position: batches without records count as well."""
+        block = self.decoder
+        self.next_offset = block.next_offset
+        # Epochs ascend in a log; after a rewind the decoder knows none until it opens a batch.
+        self.epoch = max(self.epoch, block.epoch)
 
-    def give_back(self, records: list[Any], next_offset: int) -> None:
+    def give_back(self, records: list[Any], place: Place) -> None:
         """Return the last records of the most recent `take` to the block.
 
         Args:
             records: The records to give back, as `take` returned them.
-            next_offset: Offset after the last returned record.
+            place: The position after the last returned record.
         """
         if records:
             self._ready = records + self._ready
-            self.next_offset = next_offset
+            self.next_offset = place.offset
+            self.epoch = place.epoch
             self.is_done = False
 
     def skip(self, offset: int) -> bool:
@@ -153,8 +157,10 @@ class OpenBlock:
         """
         if self._ready or not self._waiting or self._waiting[0].offset != offset:
             return False
+        self._note(self._waiting[:1])
         del self._waiting[0]
-        self.next_offset = offset + 1 if self._waiting else self.decoder.next_offset
+        if not self._waiting:
+            self.follow_decoder()
         return True
 
     def rewind(self, place: Place | None) -> None:
@@ -166,8 +172,10 @@ class OpenBlock:
         """
         if place is not None and place.number == self.fetched.number:
             self.next_offset = max(self.fetched.offset, place.offset)
+            self.epoch = place.epoch
         else:
             self.next_offset = self.fetched.offset
+            self.epoch = NO_EPOCH
         self._start_offset = self.next_offset
         self._block = None
         self._waiting = []
@@ -190,7 +198,7 @@ class OpenBlock:
             last = taken[-1]
             self.next_offset = last.offset + 1
             epoch = last.leader_epoch
-            self.epoch = -1 if epoch is None else epoch
+            self.epoch = NO_EPOCH if epoch is None else epoch
 
     def _deserialized(self, count: int) -> list[Any]:
         # Results of an interrupted hand-out are used again; otherwise a signal handler that raises

@@ -60,3 +60,30 @@ def test_a_log_that_loses_its_beginning() -> None:
     with scripted_consumer(cluster) as consumer:
         found = [last_offset_of(entry) for entry in raw_entries(consumer, P0, 0, 4)]
     assert found == [2, 3]
+
+
+def test_a_range_that_is_deleted_meanwhile() -> None:
+    """It ends at once, with records behind it and without."""
+    for record_count in (4, 6):
+        log = Log()
+        for _ in range(record_count):
+            log.append(b"a")
+        cluster = LogCluster(log)
+
+        def expire(expired: LogCluster, _node_id: int, request: PeerRequest) -> None:
+            if request.body.get("max_wait_ms") is not None:
+                expired.logs[0].start_offset = 4
+
+        cluster.rules.append(expire)
+        with scripted_consumer(cluster) as consumer:
+            began_ms = cluster.clock.now_ms()
+            assert list(raw_entries(consumer, P0, 0, 4)) == []
+            assert cluster.clock.now_ms() - began_ms < 5_000  # of the minute that it would wait
+
+
+def test_an_entry_behind_a_gap_at_the_end_of_the_range() -> None:
+    """It belongs to another range."""
+    log = Log()
+    log.append(b"a")
+    log.append(b"b", base_offset=9)
+    assert [last_offset_of(entry) for entry in entries(log, 0, 5)] == [0]

@@ -207,6 +207,31 @@ def test_what_is_no_record_is_an_interceptor_s_failure(
     assert "failed in on_consume" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda records: list(reversed(records)),
+        lambda records: [record for record in records for _ in range(2)],
+        lambda records: [ConsumerRecord("t", 0, record.offset + 1) for record in records],
+        lambda records: [Marked(record) for record in (*records[1:], records[0])],
+    ],
+    ids=["reversed", "doubled", "other offsets", "first one last"],
+)
+def test_an_interceptor_that_changes_the_order(
+    cluster: EmbeddedCluster,
+    make: Callable[[list[Any]], list[Any]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would lose records when a loop is left, so it counts as a failure."""
+    fill(cluster, "t", 20)
+    with consumer_of(cluster, interceptors=[Making(make)], consumer_timeout_ms=1_000) as consumer:
+        consumer.assign([T0])
+        assert [record.offset for record in left_again_and_again(consumer)] == list(range(20))
+        consumer.seek(T0, 0)
+        assert [record.offset for record in poll_count(consumer, 20)] == list(range(20))
+    assert "not in their order" in caplog.text
+
+
 def test_an_interceptor_s_close_may_do_anything(cluster: EmbeddedCluster) -> None:
     """It runs on the consumer's thread: one that blocks costs the timeout, no more."""
     released = threading.Event()

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kprod.errors import CorruptRecord, KprodError, LogTruncated
+from kprod.consumer.consumer_face import engine_of
+from kprod.errors import CorruptRecord, KprodError, LogTruncated, NoOffset
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from tests.consumer.reading import scripted_consumer, scripted_poll
@@ -320,6 +321,36 @@ def test_a_log_that_was_cut_is_an_error_without_a_policy() -> None:
         assert (raised.value.offset, raised.value.end_offset) == (10, 4)
         consumer.seek(P0, 4)
         assert scripted_poll(consumer, 1)[0].offset == 4
+
+
+def test_a_log_that_was_cut_is_an_error_also_after_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal handler's exception comes when the position is gone and nobody knows the reason."""
+    cluster = truncation_cluster(4)
+    with scripted_consumer(
+        cluster, metadata_max_age_ms=1_000, auto_offset_reset="none"
+    ) as consumer:
+        consumer.assign([P0])
+        consumer.seek(P0, 0)
+        assert len(scripted_poll(consumer, 10)) == 10
+        faults = engine_of(consumer).faults
+        restart = faults._restart
+
+        def interrupted(*given: Any) -> bool:
+            monkeypatch.undo()
+            restart(*given)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(faults, "_restart", interrupted)
+        cluster.logs[0].epoch = 1
+        with pytest.raises(KeyboardInterrupt):
+            scripted_poll(consumer, 1)
+        with pytest.raises(LogTruncated, match="read up to offset 10") as raised:
+            scripted_poll(consumer, 1)
+        assert (raised.value.offset, raised.value.end_offset) == (10, 4)
+        with pytest.raises(NoOffset):
+            scripted_poll(consumer, 1)
 
 
 def test_a_log_that_is_whole_after_an_election_goes_on() -> None:

@@ -17,7 +17,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -131,7 +131,11 @@ def _new_threads(before: Iterable[threading.Thread]) -> list[threading.Thread]:
     ]
 
 
-def pytest_runtest_teardown() -> None:
-    """End a trace function that a test has left: it would run, and need memory, in all others."""
-    if sys.gettrace() is not None and "pydevd" not in sys.modules:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Reject a trace function that a test leaves: it would run, and need memory, in all others."""
+    yield
+    trace = sys.gettrace()
+    if trace is not None and "pydevd" not in sys.modules:
         sys.settrace(None)
+        pytest.fail(f"{item.nodeid} has left a trace function: {trace!r}", pytrace=False)

@@ -13,6 +13,8 @@ cdef class RecordBlock:
     cdef readonly PartitionStamp stamp
     # All records below this offset were taken or skipped.
     cdef readonly int64_t next_offset
+    # Leader epoch of the newest batch that was opened or skipped.
+    cdef readonly int32_t epoch
     # Bytes of the block, and of the batch that is decompressed now.
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t decompressed_size
@@ -25,7 +27,6 @@ cdef class RecordBlock:
     # The open batch: its records, its last offset, and what all its records share.
     cdef RecordIterator records
     cdef int64_t _last_offset
-    cdef int32_t epoch
     cdef int8_t time_type
     # The open message of an old format: rows that are left, and the next one.
     cdef object _rows

@@ -96,6 +96,7 @@ cdef class RecordBlock:
     Attributes:
         stamp: Topic and partition, as records hold them.
         next_offset: All records below it were taken or skipped.
+        epoch: Leader epoch of the newest batch that was opened or skipped; -1 if unknown.
         size: Bytes of the block.
         decompressed_size: Bytes of the batch that is decompressed now; otherwise 0.
 
@@ -113,6 +114,7 @@ cdef class RecordBlock:
         self._messages = Source(data, check_crcs)
         self.stamp = stamp
         self.next_offset = from_offset
+        self.epoch = NO_LEADER_EPOCH
         self.size = self._batches._hold.size
         self._is_read = self.size == 0
         self._as_views = as_views
@@ -283,6 +285,7 @@ cdef class RecordBlock:
         batch = self._batches._next_batch()
         if batch is None:
             return self._finish()
+        self.epoch = batch.partition_leader_epoch
         if not self._passes_over(batch):
             self._open_batch(batch)
         else:
@@ -333,7 +336,6 @@ cdef class RecordBlock:
             self._view_start = records._hold.start
         self._last_offset = batch.base_offset + batch.last_offset_delta
         _check_last_offset(self._last_offset)
-        self.epoch = batch.partition_leader_epoch
         self.time_type = 1 if batch.attributes & TIMESTAMP_TYPE_MASK else 0
         self.decompressed_size = records._hold.size if batch.attributes & CODEC_MASK else 0
         self.records = records
@@ -347,6 +349,7 @@ cdef class RecordBlock:
             return 0
         entry._source = self._messages
         entry._decompress = self._decompress
+        self.epoch = NO_LEADER_EPOCH
         self.time_type = NO_TIMESTAMP_TYPE
         if entry._message.magic != MAGIC_V0:
             self.time_type = 1 if entry._message.attributes & TIMESTAMP_TYPE_MASK else 0
