@@ -143,7 +143,7 @@ def test_after_a_hand_out_that_was_interrupted(consumer: Consumer) -> None:
 
 
 ENDS = {1: 2, 2: 5, 4: 10, 5: 11}
-"""Where each epoch of the log ends."""
+"""The end of each epoch of the log."""
 
 
 def answer(_cluster: LogCluster, _node_id: int, request: PeerRequest) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ read from /proc or /dev/fd; where there is neither, threads alone are checked.
 Thread-safety: runs in the thread of the tests.
 """
 
+import dis
 import gc
 import os
 import sys
@@ -139,3 +140,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     if trace is not None and "pydevd" not in sys.modules:
         sys.settrace(None)
         pytest.fail(f"{item.nodeid} has left a trace function: {trace!r}", pytrace=False)
+    if _is_followed() and not _WAS_FOLLOWED:
+        sys.settrace(lambda *_: None)  # ends it
+        sys.settrace(None)
+        pytest.fail(f"{item.nodeid} has left a thread's trace function", pytrace=False)
+
+
+def _is_followed() -> bool:
+    """Whether the interpreter prepares functions for tracing (CPython 3.12 and later)."""
+    _probe()  # it is prepared, or no longer, when it runs
+    return any(
+        "INSTRUMENTED" in each.opname for each in dis.get_instructions(_probe, adaptive=True)
+    )
+
+
+def _probe() -> None:
+    pass
+
+
+_WAS_FOLLOWED = _is_followed()  # by a debugger, or to measure coverage

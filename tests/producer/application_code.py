@@ -27,6 +27,7 @@ import kprod
 from kprod.errors import ClosedError, KprodError, ProducerForked
 from kprod.interfaces import OutgoingRecord
 from kprod.metrics.prometheus import ProducerCollector
+from tests.thread_tracing import trace_new_threads
 
 WAIT_S = 60.0  # ends a broken test, never its rhythm
 TOPIC = "orders"
@@ -373,9 +374,7 @@ def _trace_settings(scene: Scene) -> dict[str, Any]:
             scene.act_on_sender()
         return trace
 
-    usual = threading.gettrace()
-    threading.settrace(trace)
-    scene.cleanups.append(lambda: threading.settrace(usual))
+    scene.cleanups.append(trace_new_threads(trace))
     # A plain record takes the sender through compiled code alone; to tell an interceptor does not.
     return {"interceptors": [_Interceptor(scene, "nothing")]}
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from kprod.clock import SystemClock
 from kprod.timer import SystemTimer, TimerTask, system_timer
+from tests.thread_tracing import trace_new_threads
 
 THREAD_COUNT = 8
 SWITCH_INTERVAL_S = 1e-6
@@ -182,7 +183,7 @@ def stress(seconds: float, seed: int = 1) -> list[str]:
     clock = SystemClock()
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    threading.settrace(LineSwitcher(system_timer.__file__, seed))
+    end_tracing = trace_new_threads(LineSwitcher(system_timer.__file__, seed))
     timer = SystemTimer(clock)
     found_fault = threading.Event()
     runners = [
@@ -204,7 +205,7 @@ def stress(seconds: float, seed: int = 1) -> list[str]:
             if faults or clock.now_ms() > until_ms:
                 break
     finally:
-        threading.settrace(None)
+        end_tracing()
         sys.setswitchinterval(before_s)
         timer.shutdown()
     return faults

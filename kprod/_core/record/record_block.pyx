@@ -53,7 +53,6 @@ from kprod._core.record.consumer_record cimport (
 from kprod._core.record.message_set_reader cimport MessageEntry, Source
 from kprod._core.record.record_fields cimport RecordFields
 from kprod._core.record.record_iterator cimport RecordIterator
-
 from kprod.errors import CorruptRecord
 
 cdef enum:
@@ -303,12 +302,11 @@ cdef class RecordBlock:
         return False
 
     cdef int _raise_cut(self) except -1:
-        needed = "at least 12"
+        whole = "at least 12"
         if self.size >= LOG_OVERHEAD_BYTES:
-            needed = LOG_OVERHEAD_BYTES + load_int32(
-                self._batches._hold.start + BATCH_LENGTH_OFFSET)
+            whole = LOG_OVERHEAD_BYTES + load_int32(self._batches._hold.start + BATCH_LENGTH_OFFSET)
         raise CorruptRecord(
-            f"the response has {self.size} bytes of the first batch, which has {needed}; a broker "
+            f"the response has {self.size} bytes of the first batch, which has {whole}; a broker "
             "must send the first batch whole, whatever max_partition_fetch_bytes is")
 
     cdef bint _passes_over(self, RecordBatch batch) except -1:
