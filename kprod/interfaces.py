@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
-from kprod.model import Header, RecordMetadata
+from kprod.model import Header, RecordMetadata, TopicPartition
 from kprod.secret import Secret
 
 
@@ -120,6 +120,67 @@ class ConsumerInterceptor(Protocol):
 
     def close(self) -> None:
         """Release what it holds; called once, at the end."""
+
+
+class GroupMember(NamedTuple):
+    """One member of a consumer group, as the member that assigns partitions sees it.
+
+    Attributes:
+        member_id: Id of the member, unique in the group.
+        instance_id: Its `group_instance_id`; None for a dynamic member.
+        topics: The topics that it subscribes to.
+        owned: Partitions that it has now; empty for members that give up all before a rebalance.
+        generation: The generation in which it got them; −1 if unknown.
+        rack: Its `client_rack`; None for none.
+        assignor_bytes: Bytes of its assignor; None for none.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = -1
+    rack: str | None = None
+    assignor_bytes: bytes | None = None
+
+
+class PartitionAssignor(Protocol):
+    """Distributes the partitions of a group's topics over its members.
+
+    Attributes:
+        name: The name that all members of the group must use for this assignor.
+        is_cooperative: Whether a member may keep its partitions during a rebalance. Then a
+            partition that moves must be left out of the assignment until its old owner has given it
+            up, which takes a second rebalance (KIP-429).
+    """
+
+    name: str
+    is_cooperative: bool
+
+    def assignor_bytes(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """Return bytes for the `GroupMember` of this member.
+
+        Args:
+            owned: The partitions of its last assignment.
+            generation: The generation of that assignment; −1 before the first.
+
+        Returns:
+            The bytes, or None.
+        """
+
+    def assign(
+        self, members: Sequence[GroupMember], topics: Mapping[str, Sequence[frozenset[str]]]
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        """Distribute the partitions; called in the member that leads the group.
+
+        Args:
+            members: All members.
+            topics: The racks of each partition's replicas, by topic; the position is the partition
+                number. Topics that do not exist are missing.
+
+        Returns:
+            Partitions by member id; a member that is missing gets none.
+        """
 
 
 class _TokenFields(NamedTuple):
