@@ -22,6 +22,7 @@ from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.broker.group.view import GroupView
 from kprod.broker.rejection import Rejected
 from kprod.clock import SystemClock
+from tests.strangers.commits import Commits
 
 GROUP, TOPIC, PARTITIONS = "readers", "orders", 4
 LIMIT_S = 60.0
@@ -130,15 +131,20 @@ class Watch(threading.Thread):
 class Stage:
     """A cluster, a topic, and the group's members by name."""
 
-    def __init__(self, command: Command, directory: Path, *, is_static: bool) -> None:
+    def __init__(
+        self, command: Command, directory: Path, *, is_static: bool, steps_back: bool = False
+    ) -> None:
         """Open the cluster.
 
         Args:
             command: See `Command`.
             directory: For the logs of the cluster, and the members' errors.
             is_static: Whether members keep their place when they end.
+            steps_back: Whether the client may commit a lower offset after a higher one.
         """
         self.cluster = _opened(directory)
+        self.commits = Commits(self.cluster)
+        self._steps_back = steps_back
         self.is_static = is_static
         self.members: dict[str, Stranger] = {}
         self.seen: set[Place] = set()
@@ -224,11 +230,17 @@ class Stage:
             pause.wait(0.02)
 
     def check(self) -> None:
-        """The watch has found nothing, and every partition is committed to its end."""
+        """The watch has found nothing, and the group has what was acknowledged last.
+
+        That is every partition's end, but for a client that steps back.
+        """
         assert self.watch.findings == []
         assert self.watch.views > 0
         assert self.cluster.failures == ()
-        assert self.committed() == dict(enumerate(self._sent))
+        assert self.committed() == self.commits.last
+        if not self._steps_back:
+            assert self.commits.steps_back == 0
+            assert self.commits.last == dict(enumerate(self._sent))
 
     def committed(self) -> Mapping[int, int]:
         """Committed offsets by partition."""

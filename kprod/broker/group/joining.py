@@ -20,6 +20,13 @@ from kprod.protocol.error_table import ErrorCode
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """Timeout of a new member's first join: its client may be gone, and the coordinator cannot know."""
 
+UNUSED_IDS_MAX = 1_000
+"""Most ids of a group that were given out and not used; beyond it the oldest is forgotten.
+
+A client joins with its id at once, so these are clients that are gone. Kafka has no such limit:
+there an id ends with the session timeout alone, here with whichever comes first.
+"""
+
 _FIRST_VERSION_THAT_KNOWS_ITS_ID = 4
 
 
@@ -77,6 +84,8 @@ def _join_new(shard: CoordinatorShard, group: Group, request: Request) -> None:
         else:
             replace_static(shard, group, request, old_id=known, new_id=member_id)
     elif request.api_version >= _FIRST_VERSION_THAT_KNOWS_ITS_ID:
+        if len(group.pending_joins) >= UNUSED_IDS_MAX:
+            drop(group, next(iter(group.pending_joins)))
         group.pending_joins[member_id] = sessions.watched(
             shard, group, member_id, delay_ms=request.body["session_timeout_ms"]
         )

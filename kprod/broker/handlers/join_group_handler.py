@@ -14,6 +14,8 @@ Behaviour.
        (more than 32,730 bytes): INVALID_REQUEST. Kafka fails when it writes the group's record.
     G. A static member that replaces another before that one has synced is waited for in its place;
        Kafka waits for the replaced id, and rebalances when this wait ends.
+    H. A group keeps 1,000 unused member ids; the next one ends the oldest. In Kafka only their
+       session timeout ends them.
 Rights: READ on the group.
 Versions: 0 to 9.
 Left out: the protocol of KIP-848.
