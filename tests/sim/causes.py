@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kprod.protocol.error_table import error_for
 from tests.sim import faults
+from tests.sim.group_plan import GROUP_FAULTS
 from tests.sim.oracle import Finding, Sent
 from tests.sim.reader_plan import READER_FAULTS
 from tests.sim.scheduler import MS
 
 _HARMLESS = frozenset({"spurious_wakeup", "wall_clock", "twice", "grow_topic", "checkpoint"})
-_ANY_FAULT = frozenset(faults.FAULTS) - _HARMLESS - READER_FAULTS.keys() | {
+_ANY_FAULT = (frozenset(faults.FAULTS) - _HARMLESS - READER_FAULTS.keys() - GROUP_FAULTS.keys()) | {
     "slow callback",
     "dead broker",
 }

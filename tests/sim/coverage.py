@@ -13,7 +13,9 @@ from kprod.metrics.state_log import Event
 from kprod.network import node_state
 from kprod.producer import produce_response
 from kprod.producer.transaction import transaction_state
+from kprod.protocol.error_table import ErrorCode
 from tests.sim.faults import FAULTS
+from tests.sim.groups import ACTS
 
 NOT_SIMULATED = {
     Event.REAUTHENTICATED: "the simulated brokers ask for no login",
@@ -27,6 +29,16 @@ SECURED = frozenset(
     {"TLS_HANDSHAKE", "AUTHENTICATING", "REAUTHENTICATING", "AUTHENTICATION_FAILED"}
 )
 """States that no run shows: the simulated brokers ask neither for TLS nor for a login."""
+
+GROUP_CODES = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
 
 NO_MOVES = {
     ("UNINITIALIZED", "FATAL"): "an error is fatal in response to a request, which changes state",
@@ -113,6 +125,13 @@ READING = (
 )
 """States of consumers and of what they read."""
 
+GROUPS = (
+    *(f"group act {kind}" for kind in sorted({"start", "replace", *ACTS})),
+    *(f"group code {int(code)}" for code in GROUP_CODES),
+    "group offsets were fetched",
+)
+"""What members of groups did, and errors that they met."""
+
 EXPECTED = (
     *(f"fault {kind}" for kind in FAULTS),
     *(f"event {event.text}" for event in Event if event not in NOT_SIMULATED),
@@ -166,6 +185,7 @@ EXPECTED = (
     "torn batch was cut off",
     "wait for a lock",
     *READING,
+    *GROUPS,
 )
 
 

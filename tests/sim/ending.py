@@ -41,6 +41,7 @@ def heal(world: "World") -> None:
         if client.selector.sleeper is not None:
             client.selector.sleeper.thaw()
     world.readers.heal()
+    world.groups.heal()
     world.network.heal()
     world.network.tell_all()
 
@@ -117,9 +118,9 @@ class Ending:
                 if producer >= 0:
                     caller.drop()
                 caller.end()
-        self._run_for(rest_ms)
+        self.run_for(rest_ms)
         while world.readers.are_reading and world.scheduler.now_ns < world.readers.end_ns:
-            self._run_for(PROBE_PACE_MS)
+            self.run_for(PROBE_PACE_MS)
         stuck = sum(not caller.is_over for caller in world.callers.values())
         if stuck:
             world.find("Q4", f"{stuck} threads of the application wait for ever")
@@ -127,10 +128,10 @@ class Ending:
             if not client.producer._kprod.is_open and not client.is_lost:
                 world.find("I8", f"the sender of sim-{client.number} died")
             self._call(client.end)
-        self._run_for(1_000)
+        self.run_for(1_000)
         for caller in world.callers.values():
             caller.end()  # loops, which have heard of everything
-        self._run_for(1_000)
+        self.run_for(1_000)
         self._look_at_what_is_left()
 
     def _look_at_what_is_left(self) -> None:
@@ -150,7 +151,8 @@ class Ending:
             if links:
                 world.find("I9", f"sim-{client.number} keeps the links {links} after close")
 
-    def _run_for(self, duration_ms: int) -> None:
+    def run_for(self, duration_ms: int) -> None:
+        """Let time pass."""
         scheduler = self._world.scheduler
         scheduler.run_until(scheduler.now_ns + duration_ms * MS)
 
@@ -160,7 +162,7 @@ class Ending:
         while probes and world.scheduler.now_ns < end_ns:
             for probe in probes:
                 self._call(partial(probe.try_again, world))
-            self._run_for(PROBE_PACE_MS)
+            self.run_for(PROBE_PACE_MS)
             probes = [probe for probe in probes if not probe.is_acknowledged(world)]
         return probes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kprod.broker import Rejected
 from kprod.protocol.api import ApiKey
-from tests.sim import reader_faults
+from tests.sim import group_faults, reader_faults
 from tests.sim.link import UNBOUNDED
 from tests.sim.plan import Entry
 from tests.sim.scheduler import MS
@@ -368,5 +368,6 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "crash": _crash,
     "restart": _restart,
     **reader_faults.FUNCTIONS,
+    **group_faults.FUNCTIONS,
 }
 """Every kind of fault by its name in a plan."""

@@ -70,7 +70,15 @@ class Machine:
         return EmbeddedCluster(
             brokers=plan.brokers,
             topics=topics,
-            config=EmbeddedConfig(auto_create_topics=False, port=FIRST_PORT, **plan.disk),
+            config=EmbeddedConfig(
+                auto_create_topics=False,
+                port=FIRST_PORT,
+                group_min_session_timeout_ms=1,
+                group_initial_rebalance_delay_ms=plan.groups.get("initial_ms", 0),
+                offsets_topic_num_partitions=plan.groups.get("shards", 1),
+                offsets_commit_timeout_ms=plan.groups.get("write_ms", 5_000),
+                **plan.disk,
+            ),
             clock=world.scheduler.clock,
             network=world.network,
             data_dir=None if self.disk is None else DIRECTORY,

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.sim import shapes
 from tests.sim.draw import Draw
+from tests.sim.group_plan import GROUP_FAULTS, give_groups
 from tests.sim.reader_plan import READER_FAULTS, give_reader
 
 Entry = dict[str, Any]
@@ -34,9 +35,9 @@ _DISK_FAULTS = {"checkpoint": 4, "crash": 4, "restart": 2}
 """Faults of brokers with a disk, and how many of them a plan has at most."""
 _SHARE_WITH_DISKS = 0.1
 _NEVER = (1 << 63) - 1
-_LISTS = frozenset({"operations", "faults", "producers", "rests", "readings"})
-_DRAWN_APART = frozenset({*_DISK_FAULTS, *READER_FAULTS})
-"""Faults that only plans with a disk or with a consumer have."""
+_LISTS = frozenset({"operations", "faults", "producers", "rests", "readings", "acts"})
+_DRAWN_APART = frozenset({*_DISK_FAULTS, *READER_FAULTS, *GROUP_FAULTS})
+"""Faults that only plans with a disk, with a consumer or with groups have."""
 _HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
 
 
@@ -60,6 +61,8 @@ class Plan:
         disk: Settings of brokers whose logs are on a disk; empty for logs in memory.
         reader: Settings of a consumer; empty for none.
         readings: The operations of the consumer's application, in order of time.
+        groups: Settings of consumer groups; empty for none.
+        acts: What the groups' members do, in order of time.
     """
 
     seed: int
@@ -76,6 +79,8 @@ class Plan:
     disk: dict[str, Any] = field(default_factory=dict)
     reader: dict[str, Any] = field(default_factory=dict)
     readings: list[Entry] = field(default_factory=list)
+    groups: dict[str, Any] = field(default_factory=dict)
+    acts: list[Entry] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
@@ -142,7 +147,9 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
         _shape(plan, draw, keeps_faults=bool(always))
     _give_disk(plan, fault_kinds)
     give_reader(plan, fault_kinds)
-    if draw.chance(0.5) and not plan.reader:  # a consumer fetches all the time
+    give_groups(plan, fault_kinds)
+    # A consumer fetches all the time, and members send heartbeats.
+    if draw.chance(0.5) and not plan.reader and not plan.groups:
         shapes.rest(plan)
     return plan
 

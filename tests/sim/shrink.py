@@ -69,7 +69,9 @@ class Shrinker:
             before = self.plan.to_json()
             self._drop_kinds()
             self._fails(replace(self.plan, reader={}, readings=[]))
+            self._fails(replace(self.plan, groups={}, acts=[]))
             self._drop_entries("readings")
+            self._drop_entries("acts")
             self._drop_entries("rests")
             self._drop_entries("faults")
             self._drop_entries("operations")
@@ -173,7 +175,7 @@ class Shrinker:
 
     def _end_early(self) -> None:
         plan = self.plan
-        entries = (*plan.operations, *plan.faults, *plan.readings)
+        entries = (*plan.operations, *plan.faults, *plan.readings, *plan.acts)
         last_ms = max([entry["at_ms"] for entry in entries], default=0)
         if last_ms + 1 < self.plan.load_ms:
             self._fails(replace(self.plan, load_ms=last_ms + 1))

@@ -6,12 +6,10 @@ the oracle looks at the logs.
 """
 
 import collections
-import io
 import itertools
-import logging
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +22,8 @@ from tests.sim.client import Client
 from tests.sim.coverage import counted_moves
 from tests.sim.ending import Ending
 from tests.sim.faults import FAULTS
+from tests.sim.group_plan import GROUP_FAULTS
+from tests.sim.groups import Groups
 from tests.sim.ledger import Ledger
 from tests.sim.link import Link
 from tests.sim.machine import Machine
@@ -33,6 +33,7 @@ from tests.sim.plan import Entry, Plan
 from tests.sim.reader_plan import READER_FAULTS
 from tests.sim.readers import Readers, heard_log
 from tests.sim.rest import Rest
+from tests.sim.run_log import quiet_log, raising_log
 from tests.sim.scheduler import MS, LivelockError, Scheduler
 from tests.sim.sim_loop import TaskCaller
 from tests.sim.sim_threads import SimThreads
@@ -43,6 +44,7 @@ from tests.sim.undelivered import Covered
 from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
 
 if TYPE_CHECKING:
+    from tests.sim.group_wire import NoTap
     from tests.sim.reader_tap import ReaderTap
     from tests.sim.tap import ClientTap
 
@@ -89,6 +91,7 @@ class World:
         everyone: Every producer of the run, by its number.
         taps: On the wire of every client, by its number.
         readers: The consumers of the run.
+        groups: The groups of the run.
         callers: Threads and event loops of the application.
         threads: The virtual threads, where the plan has them.
         book: When each kind of fault, and each drastic operation, happened first.
@@ -109,8 +112,9 @@ class World:
         self._due_ns = -1  # when they are stepped for their timers
         self.ledger = Ledger(self)
         self.everyone: dict[int, Client] = {}
-        self.taps: dict[int, ClientTap | ReaderTap] = {}
+        self.taps: dict[int, ClientTap | ReaderTap | NoTap] = {}
         self.readers = Readers(self)
+        self.groups = Groups(self)
         self._numbers = itertools.count()
         self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
         self.threads: SimThreads | None = None
@@ -222,6 +226,7 @@ class World:
         for entry in self.plan.faults:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._break, entry))
         self.readers.start(origin_ns)
+        self.groups.start(origin_ns)
         for entry in self.plan.rests:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, Rest(self).begin)
         self.scheduler.event_limit = 400_000
@@ -230,6 +235,7 @@ class World:
         ending = Ending(self)
         ending.heal()
         ending.probe()
+        self.groups.settle(ending.run_for)
         ending.rest()
         self._judge()
 
@@ -268,7 +274,7 @@ class World:
     @property
     def is_undisturbed(self) -> bool:
         """Whether nothing has happened but what the application did."""
-        return self.book.keys() - READER_FAULTS.keys() <= APPLICATION
+        return self.book.keys() - READER_FAULTS.keys() - GROUP_FAULTS.keys() <= APPLICATION
 
     def happened(self, kind: str) -> None:
         """Write into the book that a fault, or a drastic operation, happens now."""
@@ -330,52 +336,6 @@ class World:
         self.everyone[client.number] = client
         self.taps[client.number] = client.tap
         return client
-
-
-@contextmanager
-def quiet_log() -> Generator[None]:
-    """Keep kprod's log lines from being made: a run has thousands of faults."""
-    logger = logging.getLogger("kprod")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-class _RaisingHandler(logging.Handler):
-    """A handler of the application that cannot write its lines."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Raise; and see that no lock of kprod's is held."""
-        self._world.count("log handler raises")
-        kind = self._world.threads
-        if kind is not None and kind.held[kind.current()]:
-            self._world.find("I8", f"a lock is held while a line is logged: {record.msg}")
-        raise RuntimeError("a handler of the simulation raises")
-
-
-@contextmanager
-def raising_log(world: World) -> Generator[None]:
-    """Have a handler that raises at each line, of every level."""
-    logger = logging.getLogger("kprod")
-    before = logger.level, logger.propagate
-    handler = _RaisingHandler(world)
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    try:
-        with redirect_stderr(io.StringIO()):  # where kprod says that a line is lost
-            yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
 
 
 @contextmanager

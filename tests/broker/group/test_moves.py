@@ -1,6 +1,7 @@
 """Coordinators that move, stop, and start again on their directory."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,22 @@ def test_a_moved_coordinator_knows_what_the_log_says() -> None:
     assert after == before._replace(coordinator=1 - before.coordinator)
     assert members[0].heartbeat() == ErrorCode.NOT_COORDINATOR
     assert script.find() == after.coordinator
+
+
+def test_the_newest_commit_counts_before_and_after_a_move() -> None:
+    """And none of a generation that is over."""
+    script = Script(brokers=2)
+    (member,) = script.stable(1)
+    assert [member.commit(offset) for offset in (7, 5)] == [ErrorCode.NONE] * 2
+    past: dict[str, Any] = {"generation_id_or_member_epoch": member.generation - 1}
+    assert member.commit(9, **past) == ErrorCode.ILLEGAL_GENERATION
+
+    def committed() -> list[int]:
+        return [it.offset for it in script.world.cluster.group(GROUP).offsets.values()]
+
+    assert committed() == [5]
+    script.world.cluster.move_coordinator(GROUP, to=1 - script.find())
+    assert committed() == [5]
 
 
 def test_parked_requests_are_told_that_the_coordinator_moved() -> None:

@@ -1,0 +1,129 @@
+"""Faults of runs with groups: coordinators that move, stop or lag, and what becomes of requests."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kprod.broker import Rejected
+from kprod.broker.internal_topics import OFFSETS_TOPIC
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.sim.plan import Entry
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+APIS = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+)
+_CODES = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""Codes that say nothing about the group."""
+
+
+def _name(world: "World", entry: Entry) -> str:
+    names = world.plan.groups["names"]
+    return str(names[entry["choice"] % len(names)])
+
+
+def _coordinator_move(world: "World", entry: Entry) -> None:
+    alive = [it for it in range(world.plan.brokers) if world.is_alive(it)]
+    if alive:
+        to = alive[(entry["choice"] >> 4) % len(alive)]
+        try:
+            world.cluster.move_coordinator(_name(world, entry), to=to)
+        except Rejected:
+            world.count("coordinator cannot move")
+
+
+def _coordinator_stop(world: "World", entry: Entry) -> None:
+    """Stop the broker that coordinates, and start it later."""
+    try:
+        broker = world.cluster.group(_name(world, entry)).coordinator
+    except Rejected:
+        return
+    if world.is_alive(broker):
+        world.happened("stop_broker")  # which producers notice as well
+        world.cluster.stop_broker(broker)
+        world.later(entry["for_ms"], lambda: world.revive(broker))
+
+
+def _group_error(world: "World", entry: Entry) -> None:
+    choice = entry["choice"]
+    code = _CODES[(choice >> 4) % len(_CODES)]
+    world.cluster.faults.fail_next(APIS[choice % len(APIS)], code, handled=bool(choice & 256))
+
+
+def _group_lost(world: "World", entry: Entry) -> None:
+    """Lose a request, its response, or a part of that."""
+    choice, faults = entry["choice"], world.cluster.faults
+    api, handled = APIS[choice % len(APIS)], bool(choice & 256)
+    losses: tuple[Callable[[], object], ...] = (
+        lambda: faults.drop(api, handled=handled),
+        lambda: faults.delay(api, 4 * entry["for_ms"], handled=handled),
+        lambda: faults.disconnect(api, handled=handled),
+        lambda: faults.cut(api, (choice >> 9) % 100),
+    )
+    losses[(choice >> 4) % len(losses)]()
+
+
+def _group_lag(world: "World", entry: Entry) -> None:
+    """Let a follower of `__consumer_offsets` lag, so that writes wait for it."""
+    hold_followers(world, 1 + entry["choice"] % 400)
+    world.later(entry["for_ms"], lambda: hold_followers(world, 0))
+
+
+def hold_followers(world: "World", lag_ms: int) -> None:
+    """Set the lag of one follower of each partition of `__consumer_offsets`.
+
+    Args:
+        world: World of the run.
+        lag_ms: Milliseconds; 0 for none, of any follower.
+    """
+    topic = world.cluster._kprod.engine.state.topics.get(OFFSETS_TOPIC)
+    for partition in topic.partitions if topic is not None else ():
+        index = partition.name.partition
+        replicas = world.cluster.describe(OFFSETS_TOPIC, index).replicas
+        followers = [it for it in replicas if it != partition.leader_id]
+        for node in followers[: 1 if lag_ms else None]:
+            world.cluster.set_follower_lag(OFFSETS_TOPIC, index, node, lag_ms)
+
+
+def _group_rebalance(world: "World", entry: Entry) -> None:
+    try:
+        world.cluster.rebalance(_name(world, entry))
+    except Rejected:
+        world.count("group without members")
+
+
+def _group_expire(world: "World", entry: Entry) -> None:
+    name = _name(world, entry)
+    try:
+        members = world.cluster.group(name).members
+    except Rejected:
+        return
+    if members:
+        member = members[(entry["choice"] >> 4) % len(members)].member_id
+        world.groups.books[name].excuse(member)
+        world.cluster.expire_member(name, member)
+
+
+FUNCTIONS: Mapping[str, Callable[["World", Entry], None]] = {
+    "coordinator_move": _coordinator_move,
+    "coordinator_stop": _coordinator_stop,
+    "group_error": _group_error,
+    "group_lost": _group_lost,
+    "group_lag": _group_lag,
+    "group_rebalance": _group_rebalance,
+    "group_expire": _group_expire,
+}
+"""Every kind by its name in a plan."""
