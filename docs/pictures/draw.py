@@ -12,6 +12,8 @@ from docs.pictures import (
     batch_layout,
     compaction,
     fetched_batch,
+    group_rebalance,
+    group_states,
     log_segment,
     simulated_run,
     timing_wheel,
@@ -24,7 +26,7 @@ def pictures() -> Iterator[tuple[Path, str]]:
     """Return each picture's file and its content."""
     modules = (
         *(accumulator, batch_layout, compaction, fetched_batch),
-        *(log_segment, simulated_run, timing_wheel),
+        *(group_rebalance, group_states, log_segment, simulated_run, timing_wheel),
     )
     for module in modules:
         name = module.__name__.rsplit(".", 1)[-1]

@@ -130,7 +130,7 @@ GROUPS = (
     *(f"group code {int(code)}" for code in GROUP_CODES),
     "group offsets were fetched",
 )
-"""What members of groups did, and errors that they met."""
+"""Acts of groups' members, and errors that they met."""
 
 EXPECTED = (
     *(f"fault {kind}" for kind in FAULTS),

@@ -1,4 +1,4 @@
-"""What the members of one group saw, judged as it comes.
+"""The observations of one group's members, judged as they come.
 
 Every value that is committed is another one, so a fetched offset says which commit it is.
 

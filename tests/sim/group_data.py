@@ -1,4 +1,4 @@
-"""What simulated members say: versions of their requests, and the bytes of subscriptions."""
+"""Versions of the simulated members' requests, and the bytes of their subscriptions."""
 
 import struct
 from collections.abc import Mapping

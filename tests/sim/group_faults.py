@@ -35,14 +35,20 @@ def _name(world: "World", entry: Entry) -> str:
     return str(names[entry["choice"] % len(names)])
 
 
+def in_sync_brokers(world: "World", name: str) -> list[int]:
+    """Return the running brokers that have all of what a group's coordinator has written."""
+    partition = world.cluster._kprod.engine.state.groups.partition_of(name)
+    in_sync = world.cluster.describe(OFFSETS_TOPIC, partition.name.partition).isr
+    return [it for it in in_sync if world.is_alive(it)]
+
+
 def _coordinator_move(world: "World", entry: Entry) -> None:
-    alive = [it for it in range(world.plan.brokers) if world.is_alive(it)]
-    if alive:
-        to = alive[(entry["choice"] >> 4) % len(alive)]
-        try:
-            world.cluster.move_coordinator(_name(world, entry), to=to)
-        except Rejected:
-            world.count("coordinator cannot move")
+    """Move a coordinator within the in-sync set, since another broker would lose what it lacks."""
+    name = _name(world, entry)
+    brokers = in_sync_brokers(world, name)
+    if brokers:
+        to = brokers[(entry["choice"] >> 4) % len(brokers)]
+        world.cluster.move_coordinator(name, to=to)
 
 
 def _coordinator_stop(world: "World", entry: Entry) -> None:

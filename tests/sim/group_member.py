@@ -36,7 +36,7 @@ class Member:
     Args:
         world: World of the run.
         number: Its number among all clients of the run.
-        book: Of its group.
+        book: Book of its group.
         group: The group's id.
         instance: Its instance id; None for a dynamic member.
         level: One of `LEVELS`.
@@ -44,8 +44,8 @@ class Member:
     Attributes:
         group: The group's id.
         instance: Its instance id.
-        member_id: Of the coordinator.
-        generation: Of its last join.
+        member_id: Id that the coordinator gave it.
+        generation: Generation of its last join.
         owned: Partitions that it was assigned.
         phase: "join", "sync" or "stable"; "over" for a client that has left, crashed or was fenced.
         todo: Requests that it sends when it is stable.
@@ -382,7 +382,10 @@ class Member:
             self._go()
 
     def _lost(self, unanswered: str, asked_ns: int) -> None:
-        """Begin again; G6: a request is answered, unless something can have lost it."""
+        """Find the coordinator again.
+
+        G6: a request is answered, unless something can have lost it.
+        """
         self._wire, self._port = None, 0
         self._world.count("group connection was lost")
         if unanswered and self._world.groups.is_owed(asked_ns):

@@ -161,9 +161,7 @@ class Wire:
         """G6: responses come once each, to the request that waits."""
         if self._asked is None or int.from_bytes(frame[:4], "big") != self._number:
             number = int.from_bytes(frame[:4], "big")
-            self._world.find(
-                "G6", f"member-{self._client} got an answer {number} that it awaits not"
-            )
+            self._world.find("G6", f"member-{self._client} gets response {number} unasked")
             return
         api, version, on_answer = self._asked
         self._forget()

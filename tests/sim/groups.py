@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kprod.broker import Rejected
 from kprod.broker.group.view import GroupView
 from tests.sim.group_book import GroupBook
-from tests.sim.group_faults import hold_followers
+from tests.sim.group_faults import hold_followers, in_sync_brokers
 from tests.sim.group_member import Member
 from tests.sim.group_plan import SHARED
 from tests.sim.group_wire import NoTap
@@ -40,7 +40,7 @@ class Groups:
         world: World of the run.
 
     Attributes:
-        books: What the members of each group saw, by its id.
+        books: Observations of each group's members, by its id.
         all: Every client of the run.
         open: The client of each group and slot.
     """
@@ -126,7 +126,7 @@ class Groups:
             ACTS[entry["kind"]](self, member, entry)
 
     def _start(self, place: tuple[str, int], before: Member | None) -> None:
-        """Start a client; a static one takes the place of the client before it, which goes on."""
+        """Start a client; a static one beside the client whose place it takes."""
         name, slot = place
         settings = self._world.plan.groups["slots"][slot]
         if before is not None and not settings["static"]:
@@ -186,13 +186,14 @@ class Groups:
 
     def _reload(self) -> None:
         """Let another broker coordinate each group, or the only one again."""
-        cluster, count = self._world.cluster, self._world.plan.brokers
+        cluster = self._world.cluster
         for name in self._names:
             view = self._view(name)
             if view is None:
                 continue
-            if count > 1:
-                cluster.move_coordinator(name, to=(view.coordinator + 1) % count)
+            others = set(in_sync_brokers(self._world, name)) - {view.coordinator}
+            if others:
+                cluster.move_coordinator(name, to=min(others))
             else:
                 self._world.happened("stop_broker")
                 cluster.stop_broker(view.coordinator)

@@ -62,7 +62,7 @@ class Plan:
         reader: Settings of a consumer; empty for none.
         readings: The operations of the consumer's application, in order of time.
         groups: Settings of consumer groups; empty for none.
-        acts: What the groups' members do, in order of time.
+        acts: The acts of the groups' members, in order of time.
     """
 
     seed: int

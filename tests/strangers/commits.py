@@ -1,4 +1,4 @@
-"""The commits of a run as the clients know them: what was asked for, and what was acknowledged.
+"""The commits of a run as its clients know them: the requests, and their responses.
 
 They are seen where requests reach the broker and responses leave it, so a commit that the
 coordinator acknowledges and then loses is one that this book has and the group has not.

@@ -230,9 +230,9 @@ class Stage:
             pause.wait(0.02)
 
     def check(self) -> None:
-        """The watch has found nothing, and the group has what was acknowledged last.
+        """The watch has found nothing, and the group has the commits that were acknowledged last.
 
-        That is every partition's end, but for a client that steps back.
+        They are every partition's end, but for a client that steps back.
         """
         assert self.watch.findings == []
         assert self.watch.views > 0

@@ -22,6 +22,12 @@ def subscription(*topics: str) -> bytes:
     )
 
 
+def assignment(topic: str, partitions: list[int]) -> bytes:
+    """A consumer's assignment, as its leader sends it."""
+    fields = {"assigned_partitions": [{"topic": topic, "partitions": partitions}]}
+    return struct.pack(">h", 0) + structure_codec("ConsumerProtocolAssignment", 0).encode(fields)
+
+
 class Script:
     """One group, and members by name.
 
