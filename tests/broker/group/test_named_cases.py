@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kprod.broker.group.joining import UNUSED_IDS_MAX
 from kprod.broker.group.offsets_log import told
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -188,49 +187,7 @@ def protocols(*names: str) -> list[dict[str, object]]:
     return [{"name": name, "metadata": subscription("orders")} for name in names]
 
 
-NEW: dict[str, Any] = {
-    "group_id": GROUP,
-    "session_timeout_ms": SESSION_MS,
-    "rebalance_timeout_ms": REBALANCE_MS,
-    "protocol_type": "consumer",
-    "protocols": protocols("range"),
-}
-"""A join of a client that has no id."""
-
 # Sizes.
-
-
-def test_unused_ids_are_bounded() -> None:
-    """Beyond the limit the oldest is forgotten: its client begins again, and the newest join."""
-    script = Script()
-    (member,) = script.stable(1)
-    ids = [script.ask(ApiKey.JOIN_GROUP, 9, **NEW)["member_id"] for _ in range(UNUSED_IDS_MAX + 2)]
-    assert len(set(ids)) == UNUSED_IDS_MAX + 2
-    state = script.world.cluster._kprod.engine.state
-    (group,) = state.groups.shard(0, GROUP).groups.values()
-    assert list(group.pending_joins) == ids[2:]
-    assert state.groups.waiting.sessions.watched_count <= 2 * UNUSED_IDS_MAX
-    for member_id in ids[:2]:
-        code = script.ask(ApiKey.JOIN_GROUP, 9, **NEW, member_id=member_id)["error_code"]
-        assert code == ErrorCode.UNKNOWN_MEMBER_ID
-    unused = [{"member_id": it} for it in ids[2:-1]]
-    script.ask(ApiKey.LEAVE_GROUP, 5, group_id=GROUP, members=unused)
-    newest = script.member()
-    newest.member_id = ids[-1]
-    newest.join()
-    member.join()
-    assert newest.take_join()["generation_id"] == member.take_join()["generation_id"] == 2
-
-
-def test_unused_ids_end_with_their_session() -> None:
-    """Also those that a full group gave out, so none is kept for longer than its timeout."""
-    script = Script(group_max_size=1)
-    script.ask(ApiKey.JOIN_GROUP, 9, **NEW)
-    script.world.advance(SESSION_MS - 1)
-    (group,) = script.world.cluster._kprod.engine.state.groups.shard(0, GROUP).groups.values()
-    assert len(group.pending_joins) == 1
-    script.world.advance(1)
-    assert group.pending_joins == {}
 
 
 def test_a_full_group_takes_nobody() -> None:
@@ -265,9 +222,16 @@ def test_the_last_to_join_are_rejected_by_a_full_group() -> None:
 def test_ids_are_given_out_beyond_the_size_and_cannot_be_used() -> None:
     """An empty group gives an id to every client; the join phase counts the joins that wait."""
     script = Script(group_max_size=1, group_initial_rebalance_delay_ms=3_000)
+    body = {
+        "group_id": GROUP,
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "protocol_type": "consumer",
+        "protocols": protocols("range"),
+    }
     members = [script.member() for _ in range(3)]
     for member in members:
-        member.member_id = script.ask(ApiKey.JOIN_GROUP, 9, **NEW)["member_id"]
+        member.member_id = script.ask(ApiKey.JOIN_GROUP, 9, **body)["member_id"]
     for member in members:
         member.join()
     codes = [it.take()["error_code"] for it in members[1:]]
