@@ -161,6 +161,7 @@ def _module(client: str) -> Any:  # noqa: ANN401 - a client's
     if client == "kprod":
         import kprod  # noqa: PLC0415 - each child has one client only
 
+        kprod.Consumer  # noqa: B018 - its code is loaded now, as the peer's is
         return kprod
     import confluent_kafka  # noqa: PLC0415 - as above
 
