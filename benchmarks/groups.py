@@ -2,16 +2,23 @@
 
 Without sockets, at the handlers: 10,000 members in groups of ten that heartbeat each 3 s of a
 manual clock, as a share of a core; a coordinator's load of 1,000 groups of 10 members with 100
-offsets each; and what one more join costs in a join phase that has 10 or 1,000 members.
+offsets each; and what one more join costs in a join phase that has 10 or 1,000 members. Then the
+heartbeats of 1,000 members over as many real connections (`group_connections.py`), whose process
+needs 2,100 open files.
 
-    python benchmarks/groups.py [--quick]
+    python benchmarks/groups.py [--quick] [--json FILE]
 """
 
 import argparse
+import json
+import resource
 import struct
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from group_connections import measure
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.config import EmbeddedConfig
@@ -186,15 +193,32 @@ def join_cost(size: int, repetitions: int) -> float:
 
 
 def main() -> None:
-    """Print the three figures."""
+    """Print the figures, and store them if a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    share = 10 if parser.parse_args().quick else 1
-    members, groups = 10_000 // share, 1_000 // share
-    print(f"heartbeats of {members} members each 3 s: {heartbeats(members, 3):.1%} of a core")
-    print(f"load of {groups} groups of {GROUP_SIZE} with {OFFSETS} offsets: {load(groups):.2f} s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    given = parser.parse_args()
+    share = 10 if given.quick else 1
+    members, groups, connections = 10_000 // share, 1_000 // share, 1_000 // share
+    figures: dict[str, Any] = {"members": members, "groups": groups}
+    beats_share = figures["heartbeats_core_share"] = heartbeats(members, 3)
+    print(f"heartbeats of {members} members each 3 s: {beats_share:.1%} of a core")
+    load_s = figures["load_s"] = load(groups)
+    print(f"load of {groups} groups of {GROUP_SIZE} with {OFFSETS} offsets: {load_s:.2f} s")
     few, many = join_cost(10, 100), join_cost(1_000 // share, 100)
+    figures |= {"join_beside_10_us": few, "join_beside_all_us": many}
     print(f"one join beside 10: {few:.0f} us, beside {1_000 // share}: {many:.0f} us")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 8_192), most))
+    beats = measure(connections, 3.0 if given.quick else 15.0)
+    figures["connections"] = beats._asdict()
+    print(
+        f"{connections} connections, {beats.heartbeats} heartbeats in {beats.seconds:.1f} s:"
+        f" {beats.cpu_share:.1%} of a core, p50 {beats.p50_us:.0f} us, p99 {beats.p99_us:.0f} us"
+    )
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
