@@ -45,7 +45,7 @@ class Figures(NamedTuple):
 
 
 def measure(connections: int, seconds: float) -> Figures:
-    """Run members on so many connections, and measure.
+    """Run members on a number of connections, and measure.
 
     Args:
         connections: A multiple of ten.

@@ -112,6 +112,33 @@ EVENTS: dict[str, Event] = {
 }
 
 
+ODD: dict[str, Event] = {
+    "join, negative rebalance timeout": _join("D", rebalance_timeout_ms=-1),
+    "join, negative session timeout": _join("D", session_timeout_ms=-1),
+    "sync, generation -1": _sync("B", generation_id=-1),
+    "heartbeat, generation -1": _heartbeat("B", generation_id=-1),
+    "leave, one member twice": _leave("A", "A"),
+    "leave, nobody": lambda crew: (
+        "admin",
+        ApiKey.LEAVE_GROUP,
+        {"group_id": crew.group_id, "members": []},
+    ),
+    "leave, empty id": lambda crew: (
+        "admin",
+        ApiKey.LEAVE_GROUP,
+        crew.leave_body(("", None), ("", "")),
+    ),
+    "commit, no topics": _commit("B", topics=[]),
+    "describe, one twice and an empty name": lambda crew: (
+        "admin",
+        ApiKey.DESCRIBE_GROUPS,
+        {"groups": [crew.group_id, crew.group_id, ""]},
+    ),
+    "delete, empty name": lambda _: ("admin", ApiKey.DELETE_GROUPS, {"groups_names": [""]}),
+}
+"""Requests that no sound client makes, in versions that have every field."""
+
+
 @pytest.fixture(scope="module")
 def places(sides: Sides) -> dict[str, Target]:
     """A topic on each side.
@@ -178,3 +205,15 @@ def test_a_request_in_a_state(crews: list[Crew], state: str, event: str) -> None
     theirs = outcome(kafka, EVENTS[event], waits=ours[0] == "waits")
 
     assert ours == theirs
+
+
+@pytest.mark.parametrize("level", [it for it in LEVELS if it != "lowest"])
+@pytest.mark.parametrize("event", ODD)
+@pytest.mark.parametrize("state", ["Unknown", "Stable"])
+def test_an_odd_request(crews: list[Crew], state: str, event: str) -> None:
+    """It is answered as Kafka answers it."""
+    embedded, kafka = crews
+    for crew in crews:
+        crew.bring_to(state)
+    ours = outcome(embedded, ODD[event], waits=None)
+    assert ours == outcome(kafka, ODD[event], waits=ours[0] == "waits")

@@ -1,0 +1,100 @@
+"""Requests of a size or a version that no sound client sends: bounded, and without harm."""
+
+import tracemalloc
+
+import pytest
+
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import request_codec
+from kprod.protocol.error_table import ErrorCode
+from kprod.protocol.headers import encode_request_header
+from tests.broker.group.scripts import GROUP, SESSION_MS, Script
+
+MANY = 100_000
+BYTES_EACH = 2_000
+"""Most memory for one entry of a request and of its response, together."""
+
+
+def test_a_fetch_of_many_topics_is_answered_in_bounded_memory() -> None:
+    """Each topic is told to have no offset; afterwards nothing of it is kept."""
+    script = Script()
+    (member,) = script.stable(1)
+    topics = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
+    tracemalloc.start()
+    try:
+        answer = script.ask(ApiKey.OFFSET_FETCH, 7, group_id=GROUP, topics=topics)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MANY * BYTES_EACH
+    assert len(answer["topics"]) == MANY
+    assert {it["partitions"][0]["committed_offset"] for it in answer["topics"]} == {-1}
+    assert script.world.cluster.group(GROUP).offsets == {}
+    assert member.heartbeat() == ErrorCode.NONE
+
+
+def test_a_leave_that_names_one_member_often() -> None:
+    """It leaves once, and is unknown after that."""
+    script = Script()
+    (member,) = script.stable(1)
+    members = [{"member_id": member.member_id}] * MANY
+    answer = script.ask(ApiKey.LEAVE_GROUP, 5, group_id=GROUP, members=members)
+    codes = [it["error_code"] for it in answer["members"]]
+    assert codes[0] == ErrorCode.NONE
+    assert set(codes[1:]) == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(codes) == MANY
+    assert script.state == "Empty"
+
+
+def test_assignments_of_strangers_are_not_kept() -> None:
+    """A leader may name any id; the group's record has the members alone."""
+    script = Script()
+    (member,) = script.stable(1)
+    member.join()
+    member.take_join()
+    strangers = {f"nobody-{number}": bytes(10) for number in range(1_000)}
+    state = script.world.cluster._kprod.engine.state
+    before = state.log_bytes
+    member.sync({**strangers, member.member_id: b"mine"})
+    assert member.take()["assignment"] == b"mine"
+    assert state.log_bytes - before < 1_000
+    assert script.state == "Stable"
+
+
+def test_more_assignments_than_there_is_memory_for_end_the_connection() -> None:
+    """They are counted before they are decoded; the member is removed as any that is silent."""
+    script = Script()
+    (member,) = script.stable(1)
+    member.join()
+    member.take_join()
+    member.sync({f"nobody-{number}": bytes(10) for number in range(MANY)})
+    assert member.client.stream.closed
+    assert script.state == "CompletingRebalance"
+    script.world.advance(SESSION_MS)
+    assert script.state == "Empty"
+    assert script.world.cluster.failures == ()
+
+
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [
+        (ApiKey.JOIN_GROUP, 10),
+        (ApiKey.SYNC_GROUP, 6),
+        (ApiKey.HEARTBEAT, 5),
+        (ApiKey.LEAVE_GROUP, 6),
+        (ApiKey.OFFSET_COMMIT, 0),
+        (ApiKey.OFFSET_FETCH, 0),
+    ],
+)
+def test_a_version_that_is_not_served_ends_the_connection(api: ApiKey, version: int) -> None:
+    """The group and its other connections live on."""
+    script = Script()
+    (member,) = script.stable(1)
+    known = request_codec(ApiKey.HEARTBEAT, 0)
+    body = known.encode({"group_id": GROUP, "generation_id": 1, "member_id": member.member_id})
+    other = script.world.client()
+    header = encode_request_header(ApiKey.HEARTBEAT, 0, 1, "odd")
+    other.send_frame(int(api).to_bytes(2) + version.to_bytes(2) + header[4:] + body)
+    assert other.stream.closed
+    assert member.heartbeat() == ErrorCode.NONE
+    assert script.world.cluster.failures == ()
