@@ -8,6 +8,7 @@ from kprod.cluster.refresh_schedule cimport QuestionSchedule
 
 cdef class Metadata(AwaitedVersion):
     cdef public object snapshot
+    cdef public str principal
     cdef public object _settings
     cdef public QuestionSchedule _schedule
     cdef public object connection_failures

@@ -63,6 +63,7 @@ class Metadata(AwaitedVersion):
             _bootstrap_nodes(settings)
         )
         self.connection_failures: ConnectionFailures = ConnectionFailures()
+        self.principal: str = settings.principal  # for texts
         self._settings = settings
         self._schedule = QuestionSchedule(settings, rng)
         self._refreshes = Refreshes()

@@ -26,6 +26,7 @@ from kprod.errors import BrokerError, RemoteProtocolError
 from kprod.model import PORT_MAX, Node
 from kprod.peer_text import peer_text
 from kprod.protocol.codec import MessageCodec
+from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.protocol.schema import BytesLike
 
@@ -76,6 +77,7 @@ def decode_answer(
     *,
     topics: Collection[str],
     leaders: Collection[int] = (),
+    principal: str = "",
 ) -> MetadataResponse:
     """Read the bytes of a Metadata response.
 
@@ -84,6 +86,7 @@ def decode_answer(
         buffer: The response without its header.
         topics: Names of the requested topics.
         leaders: Nodes whose addresses are wanted beside those of the topics' leaders.
+        principal: User and mechanism, for the error of a topic that may not be described.
 
     Returns:
         The decoded content, restricted to the request.
@@ -102,7 +105,7 @@ def decode_answer(
     )
     fields, _ = codec.decode_prefix(buffer, bounds)
     _raise_closed_error(fields)
-    snapshots, errors = _read_topics(fields.pop("topics"))
+    snapshots, errors = _read_topics(fields.pop("topics"), principal)
     del fields["brokers"]
     wanted = {*leaders, fields.get("controller_id", NO_LEADER)}
     for topic in snapshots.values():
@@ -202,7 +205,7 @@ def _read_nodes(brokers: Sequence[Mapping[str, Any]]) -> Mapping[int, Node]:
 
 
 def _read_topics(
-    entries: list[dict[str, Any]],
+    entries: list[dict[str, Any]], principal: str = ""
 ) -> tuple[dict[str, TopicSnapshot], dict[str, BrokerError]]:
     topics: dict[str, TopicSnapshot] = {}
     errors: dict[str, BrokerError] = {}
@@ -212,7 +215,10 @@ def _read_topics(
         if name is None:
             continue
         if code := entry["error_code"]:
-            errors[name] = error_for(code, f"topic '{peer_text(name)}'")
+            told = f"topic '{peer_text(name)}'"
+            errors[name] = denial_or_error(
+                code, "DESCRIBE", name, principal=principal, message=told
+            )
         elif not entry["partitions"]:
             errors[name] = error_for(
                 ErrorCode.LEADER_NOT_AVAILABLE, f"topic '{peer_text(name)}' has no partitions yet"

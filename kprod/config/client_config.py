@@ -234,6 +234,11 @@ class ClientConfig(Table):
 
     security: SecurityConfig = field(default=SecurityConfig())
 
+    @property
+    def principal(self) -> str:
+        """User and mechanism, for texts; empty without a login."""
+        return self.security.principal
+
     def network_settings(self) -> NetworkSettings:
         """Return what connections use."""
         return self.part(NetworkSettings)

@@ -207,6 +207,14 @@ class SecurityConfig(LoginConfig):
         """Whether the client logs in."""
         return self.security_protocol in SASL_PROTOCOLS
 
+    @property
+    def principal(self) -> str:
+        """User and mechanism, for texts; empty without a login."""
+        if not self.uses_sasl:
+            return ""
+        user = self.sasl_plain_username or self.sasl_kerberos_principal
+        return f"{user} ({self.sasl_mechanism})" if user else self.sasl_mechanism or ""
+
 
 def is_security_name(written: object) -> bool:
     """Whether a setting is one of this part of the table, or would be if it were known.

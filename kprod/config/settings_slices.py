@@ -95,6 +95,7 @@ class MetadataSettings(NamedTuple):
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     allow_auto_create_topics: bool
+    principal: str = ""
 
 
 class FetchSettings(NamedTuple):

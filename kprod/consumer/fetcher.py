@@ -44,6 +44,7 @@ from kprod.model import Node, TopicPartition
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
+from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 
 _LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
@@ -244,8 +245,7 @@ class Fetcher:
             assert outcome.error is not None  # noqa: S101 - an outcome has one or the other
             self._fail_all(outcome, session, asked, outcome.error)
             return
-        code = outcome.body["error_code"]
-        if code in LOST_CODES:
+        if (code := outcome.body["error_code"]) in LOST_CODES:
             session.forget()
             return
         if code:
@@ -375,9 +375,9 @@ class Fetcher:
             self.consider(partition, now_ms)  # else it would be fetched again at once
             return
         self._replicas.forget(key)
-        error = error_for(
-            code, f"topic {key.topic!r}, partition {key.partition}, offset {partition.fetch_offset}"
-        )
+        where = f"topic {key.topic!r}, partition {key.partition}, offset {partition.fetch_offset}"
+        who = self._metadata.principal
+        error = denial_or_error(code, "READ", key.topic, principal=who, message=where)
         if error.refresh_metadata:
             self._metadata.request_update()
         self._fail(partition, error, now_ms)

@@ -21,7 +21,7 @@ from kprod.model import Node, TopicPartition
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ANSWER_BYTES, ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
-from kprod.protocol.error_table import error_for
+from kprod.protocol.denials import denial_or_error
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -199,7 +199,14 @@ class OffsetLookup:
                 self._fail(question, error, outcome.now_ms)
             elif answer["error_code"]:
                 text = f"the offset of topic {key.topic!r}, partition {key.partition}"
-                self._fail(question, error_for(answer["error_code"], text), outcome.now_ms)
+                error = denial_or_error(
+                    answer["error_code"],
+                    "DESCRIBE",
+                    key.topic,
+                    principal=self._metadata.principal,
+                    message=text,
+                )
+                self._fail(question, error, outcome.now_ms)
             else:
                 question.on_found(
                     FoundOffset(answer["offset"], answer["timestamp"], answer["leader_epoch"])

@@ -37,7 +37,7 @@ from kprod.model import Node
 from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
 from kprod.network.connection_context import ConnectionContext, NetworkIO
-from kprod.network.connection_errors import is_rejection
+from kprod.network.connection_errors import kept_rejection
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
@@ -333,10 +333,10 @@ class NetworkClient:
         if node.node_id >= 0:
             self._trouble.listener_failed(node, failures, error)
         self._seen_snapshot = None
-        self._metadata.connection_failures.note(node.address, str(error))
         self._metadata.request_update()
-        if is_rejection(error):
-            self._metadata.fail_waiters(error)
+        if rejection := kept_rejection(error):
+            self._metadata.fail_waiters(rejection)
+        self._metadata.connection_failures.note(node.address, str(error), rejection)
 
     def _sleep(self, sleep_ms: int) -> list[tuple[Any, int]]:
         direct_path, selector = self.direct_path, self._context.io.selector

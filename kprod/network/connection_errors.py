@@ -15,6 +15,7 @@ from kprod.errors import (
     RequestTimeout,
     TlsFailed,
     own_copy,
+    without_frames,
 )
 from kprod.model import Node
 from kprod.network.framing import WITHOUT_TLS
@@ -42,6 +43,11 @@ def is_rejection(error: KprodError) -> bool:
     """Whether the peer rejected the client's identity, or could not prove its own."""
     is_tls = isinstance(error, TlsFailed) and error.is_identity
     return is_tls or isinstance(error, AuthenticationFailed)
+
+
+def kept_rejection(error: KprodError) -> KprodError | None:
+    """Return a copy of a rejection for later errors, without frames; None for other errors."""
+    return without_frames(own_copy(error)) if is_rejection(error) else None
 
 
 def lost_error(node: Node, error: OSError) -> KprodError:

@@ -41,17 +41,25 @@ class RequestCarrier(Protocol):
 class MetadataCall(ClientRequest):
     """A Metadata request; it reads of the response only what it asked for."""
 
-    __slots__ = ("_leaders",)
+    __slots__ = ("_leaders", "_principal")
 
-    def __init__(self, *, leaders: Iterable[int], **fields: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        *,
+        leaders: Iterable[int],
+        principal: str = "",
+        **fields: Any,  # noqa: ANN401 - each its own
+    ) -> None:
         """Make a request.
 
         Args:
             leaders: Ids of the nodes that lead known topics; their addresses are decoded, too.
+            principal: User and mechanism, for the errors of denials.
             **fields: As for `ClientRequest`.
         """
         super().__init__(api_key=ApiKey.METADATA, versions=_VERSIONS, **fields)
         self._leaders = frozenset(leaders)
+        self._principal = principal
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
         """Read the response.
@@ -71,6 +79,7 @@ class MetadataCall(ClientRequest):
                 memoryview(frame)[body_offset:],
                 topics=frozenset(topic["name"] for topic in self.body["topics"]),
                 leaders=self._leaders,
+                principal=self._principal,
             )
         except BrokerError as rejection:
             return rejection
@@ -123,6 +132,7 @@ class MetadataUpdater:
                     node_id=node.node_id,
                     body=body,
                     leaders=self._metadata.snapshot.all_leaders(),
+                    principal=self._metadata.principal,
                     on_complete=self._on_complete,
                 ),
                 now_ms,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.model import Node
 from kprod.network.connections import Connections
+from kprod.network.node_state import ConnectionState
 
 FAILURES_MIN = 2  # a lost connection, and a failed reconnect
 FIRST_PAUSE_MS = 1_000
@@ -69,7 +70,8 @@ def all_failed(snapshot: ClusterSnapshot, connections: Connections, now_ms: int)
         now_ms: Monotonic time.
 
     Returns:
-        False for bootstrap addresses, which rebootstrapping would not change.
+        False for bootstrap addresses, which rebootstrapping would not change, and if a node is
+        there and rejects the client.
     """
     if snapshot.is_bootstrap:
         return False
@@ -80,6 +82,7 @@ def all_failed(snapshot: ClusterSnapshot, connections: Connections, now_ms: int)
             or not connection.state.is_down
             or connection.state.can_connect(now_ms)
             or connection.state.failures < FAILURES_MIN
+            or connection.state.current is ConnectionState.AUTHENTICATION_FAILED
         ):
             return False
     return True

@@ -56,7 +56,8 @@ from kprod.producer.retries import Retries
 from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
-from kprod.protocol.error_table import ErrorCode, error_for
+from kprod.protocol.denials import denial_or_error
+from kprod.protocol.error_table import ErrorCode
 from kprod.timer.timer import Timer
 
 _logger = guarded_logger(__name__)
@@ -232,7 +233,13 @@ class Delivery:
 
     def _rejected(self, batch: ProducerBatch, code: int, answer: Mapping[str, Any]) -> None:
         """Handle a rejection of the oldest batch."""
-        error = error_for(code, answer.get("error_message") or "")
+        error = denial_or_error(
+            code,
+            "WRITE",
+            batch.queue.topic,
+            principal=self._metadata.principal,
+            message=answer.get("error_message"),
+        )
         batch.maybe_persisted |= leaves_open(code)
         if error.refresh_metadata:
             self._metadata.request_update()

@@ -70,7 +70,8 @@ def expired_error(batch: ProducerBatch, metadata: Metadata, timeout_ms: int) -> 
         timeout_ms: `delivery_timeout_ms`.
 
     Returns:
-        The error; it names the topic, the cause of the delay, and the setting.
+        The error; it names the topic, the cause of the delay, and the setting. Its `__cause__` is
+        the rejection of the login or of a certificate, if that is what delayed the batch.
     """
     queue = batch.queue
     records = counted(batch.record_count, "record")
@@ -80,10 +81,13 @@ def expired_error(batch: ProducerBatch, metadata: Metadata, timeout_ms: int) -> 
         reason += f"; {_why_leaderless(queue, metadata)}"
     elif failure := metadata.connection_failures.by_address.get(leader.address):
         reason += f"; {not_reached(leader, failure)}"
-    return DeliveryTimeout(
+    error = DeliveryTimeout(
         f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"
         f" delivery_timeout_ms={timeout_ms}: the batch {reason}"
     )
+    where = None if leader is None else leader.address
+    error.__cause__ = metadata.connection_failures.rejection(where)
+    return error
 
 
 def _why_leaderless(queue: PartitionQueue, metadata: Metadata) -> str:

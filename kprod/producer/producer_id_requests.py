@@ -16,7 +16,7 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.transaction.manager import TransactionManager, check_producer_id
 from kprod.protocol.api import ApiKey
-from kprod.protocol.error_table import error_for
+from kprod.protocol.denials import denial_or_error
 
 
 class ProducerIdRequests:
@@ -27,6 +27,7 @@ class ProducerIdRequests:
         "_client",
         "_failures",
         "_is_held_back",
+        "_principal",
         "_timer",
         "_transaction_manager",
     )
@@ -38,6 +39,7 @@ class ProducerIdRequests:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         timer: RetryTimer,
+        principal: str,
     ) -> None:
         """Start without requests.
 
@@ -46,7 +48,9 @@ class ProducerIdRequests:
             accumulator: Notified when batches may be sent.
             client: The network client.
             timer: Timer for the back-off.
+            principal: User and mechanism, for the error of a denial.
         """
+        self._principal = principal
         self._transaction_manager = transaction_manager
         self._accumulator = accumulator
         self._client = client
@@ -99,7 +103,9 @@ class ProducerIdRequests:
     def _on_complete(self, outcome: Outcome) -> None:
         error = outcome.error
         if outcome.body is not None and outcome.body["error_code"]:
-            error = error_for(outcome.body["error_code"])
+            error = denial_or_error(
+                outcome.body["error_code"], "IDEMPOTENT_WRITE", principal=self._principal
+            )
         if error is None and outcome.body is not None:
             self._failures = 0
             self._transaction_manager.producer_id_received(

@@ -113,6 +113,7 @@ class Sender:
             accumulator=accumulator,
             client=client,
             timer=RetryTimer(settings, timer=timer, clock=clock, rng=rng),
+            principal=metadata.principal,
         )
         self._calls: deque[Callable[[], object]] = deque()
 

@@ -59,8 +59,7 @@ class SaslLogins:
     @property
     def principal(self) -> str:
         """User and mechanism, for texts."""
-        user = self._config.sasl_plain_username or self._config.sasl_kerberos_principal
-        return f"{user} ({self._mechanism})" if user else self._mechanism
+        return self._config.principal
 
     def steps(
         self, node: Node, address: SocketAddress | None, versions: ApiVersionsStep

@@ -1,0 +1,107 @@
+"""The errors of a producer and a consumer without a right, at both brokers.
+
+Source: KIP-11; KIP-679 for idempotent writes without a right on the cluster.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from kprod import Consumer, Producer
+from kprod.broker import Acl, BrokerSecurity, EmbeddedCluster
+from kprod.errors import KprodError
+from kprod.protocol.api import ApiKey
+from tests.conformance.sides import Side
+from tests.plugins.kafka_secured import TOPIC, USERS, SecuredKafka
+
+DESCRIBED = "described"
+_TOPIC, _LITERAL, _DESCRIBE, _ALLOW = 2, 3, 8, 3
+SIDES = ("embedded", "kafka")
+
+
+@pytest.fixture(scope="module")
+def addresses(kafka_secured: SecuredKafka) -> Generator[dict[str, str]]:
+    """Both brokers; carol may describe one topic, and nothing else.
+
+    Yields:
+        Their addresses.
+    """
+    described = Acl("carol", "DESCRIBE", name=DESCRIBED)
+    security = BrokerSecurity(
+        protocol="SASL_PLAINTEXT", users=USERS, acls=(described,), super_users=("alice",)
+    )
+    kafka_secured.create_topic(DESCRIBED)
+    rule = {
+        "resource_type": _TOPIC,
+        "resource_name": DESCRIBED,
+        "resource_pattern_type": _LITERAL,
+        "principal": "User:carol",
+        "host": "*",
+        "operation": _DESCRIBE,
+        "permission_type": _ALLOW,
+    }
+    admin = Side("kafka", kafka_secured.bootstrap_servers)
+    (made,) = admin.ask(ApiKey.CREATE_ACLS, 2, {"creations": [rule]})["results"]
+    assert made["error_code"] == 0, made
+    with EmbeddedCluster(1, {TOPIC: 1, DESCRIBED: 1}, security=security) as cluster:
+        yield {
+            "embedded": cluster.bootstrap_servers,
+            "kafka": kafka_secured.secured_address("SASL_PLAINTEXT"),
+        }
+
+
+def settings_of(address: str) -> dict[str, Any]:
+    """Settings of carol's clients."""
+    return {
+        "bootstrap_servers": address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "carol",
+        "sasl_plain_password": USERS["carol"],
+    }
+
+
+def failure(address: str, topic: str, **settings: Any) -> KprodError:
+    """The error of a record of carol's; a broker may learn of its ACLs late."""
+    with (
+        Producer(settings_of(address), max_block_ms=30_000, **settings) as producer,
+        pytest.raises(KprodError) as caught,
+    ):
+        producer.send(topic, b"one").result(60)
+    return caught.value
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_topic_that_may_not_be_described(addresses: dict[str, str], side: str) -> None:
+    """The user, the mechanism, the operation and the topic are named."""
+    error = failure(addresses[side], TOPIC)
+    assert "TOPIC_AUTHORIZATION_FAILED (code 29)" in str(error)
+    assert f"carol (PLAIN) lacks DESCRIBE on topic '{TOPIC}'; grant it" in str(error)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_topic_that_may_not_be_written(addresses: dict[str, str], side: str) -> None:
+    """By the response to the records."""
+    error = failure(addresses[side], DESCRIBED, enable_idempotence=False)
+    assert "TOPIC_AUTHORIZATION_FAILED (code 29)" in str(error)
+    assert f"carol (PLAIN) lacks WRITE on topic '{DESCRIBED}'; grant it" in str(error)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_producer_that_may_write_nowhere(addresses: dict[str, str], side: str) -> None:
+    """The id for idempotent writes is denied; any WRITE would include it."""
+    error = failure(addresses[side], DESCRIBED)
+    assert "CLUSTER_AUTHORIZATION_FAILED (code 31)" in str(error)
+    assert "carol (PLAIN) lacks IDEMPOTENT_WRITE on the cluster; grant it" in str(error)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_topic_that_may_not_be_read(addresses: dict[str, str], side: str) -> None:
+    """A consumer is told by the response to its fetch."""
+    settings = settings_of(addresses[side]) | {"auto_offset_reset": "earliest"}
+    with Consumer(**settings) as consumer:
+        consumer.assign([(DESCRIBED, 0)])
+        with pytest.raises(KprodError) as caught:
+            consumer.poll(60)
+    assert f"carol (PLAIN) lacks READ on topic '{DESCRIBED}'; grant it" in str(caught.value)
