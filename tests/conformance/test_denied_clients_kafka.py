@@ -3,6 +3,7 @@
 Source: KIP-11; KIP-679 for idempotent writes without a right on the cluster.
 """
 
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -49,6 +50,20 @@ def addresses(kafka_secured: SecuredKafka) -> Generator[dict[str, str]]:
             "embedded": cluster.bootstrap_servers,
             "kafka": kafka_secured.secured_address("SASL_PLAINTEXT"),
         }
+    # Other tests expect that carol has no rights at the node.
+    wanted = {
+        "resource_type_filter": _TOPIC,
+        "resource_name_filter": DESCRIBED,
+        "pattern_type_filter": _LITERAL,
+        "principal_filter": "User:carol",
+        "host_filter": "*",
+        "operation": _DESCRIBE,
+        "permission_type": _ALLOW,
+    }
+    (ended,) = admin.ask(ApiKey.DELETE_ACLS, 2, {"filters": [wanted]})["filter_results"]
+    assert len(ended["matching_acls"]) == 1, ended
+    while admin.ask(ApiKey.DESCRIBE_ACLS, 2, wanted)["resources"]:
+        threading.Event().wait(0.05)  # the node's own image of the rules is behind
 
 
 def settings_of(address: str) -> dict[str, Any]:
