@@ -17,7 +17,7 @@ from crc32c import crc32c
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from tests.broker.log.crash_disk import CrashDisk, File, Stopped
 from tests.sim.network import FIRST_PORT
-from tests.sim.oracle import names_in, read_logs
+from tests.sim.oracle import LostPlace, name_of, read_logs
 
 if TYPE_CHECKING:
     from tests.sim.plan import Entry
@@ -47,13 +47,13 @@ class Machine:
 
     Attributes:
         disk: The disk; None where the logs are in memory.
-        lost: Names of the records that a crash was allowed to take.
+        lost: Copies of records that a crash was allowed to take.
     """
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self.disk = CrashDisk(world.plan.seed) if world.plan.disk else None
-        self.lost: set[bytes] = set()
+        self.lost: set[LostPlace] = set()
         self._calls_left = 0  # of the disk, until the power goes off; 0 for never
         self._next: Entry = {}  # the fault that it is then
 
@@ -214,7 +214,7 @@ class Machine:
                 if synced[place] != served:
                     text = f"serves {len(served)} batches, of which {len(synced[place])} are synced"
                     world.find("I18", f"{where} {text}")
-                self._note_lost(written[len(served) :])
+                self._note_lost(partition, written[len(served) :])
                 self._look_up(place, served)
         world.note(b"started", b"%d" % digest)
 
@@ -234,11 +234,14 @@ class Machine:
         if at != first:
             self._world.find("I18", f"{place} finds {at} for {time_ms}, and not {first}")
 
-    def _note_lost(self, gone: Sequence[bytes]) -> None:
+    def _note_lost(self, partition: int, gone: Sequence[bytes]) -> None:
         """Note what the application may find missing: nothing, if each batch is synced at once."""
         if gone and self._world.plan.disk["flush_messages"] > 1:
             self._world.count("crash took written batches")
-            self.lost |= names_in({("", 0, 0): read_logs({0: gone})[0]})
+            self.lost |= {
+                (name_of(stored.value), partition, stored.offset)
+                for stored in read_logs({0: gone})[0]
+            }
 
     def _written(self) -> Batches:
         """Read what the operating system has."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
@@ -90,6 +90,10 @@ class Stored(NamedTuple):
     epoch: int
 
 
+LostPlace: TypeAlias = tuple[bytes, int, int]
+"""A record's name, and the partition and offset of a copy."""
+
+
 class Finding(NamedTuple):
     """A broken invariant."""
 
@@ -139,7 +143,7 @@ def check(
     promises: Mapping[int, Promises],
     slack_ns: int,
     unheard: AbstractSet[bytes] = frozenset(),
-    lost: AbstractSet[bytes] = frozenset(),
+    lost: AbstractSet[LostPlace] = frozenset(),
 ) -> list[Finding]:
     """Return every broken invariant of the records.
 
@@ -149,19 +153,23 @@ def check(
         promises: By number of the producer.
         slack_ns: How long after its deadline a record may be settled.
         unheard: Names of records of which the application cannot know whether they were accepted.
-        lost: Names of records that a crash was allowed to take from the logs.
+        lost: Copies of records that a crash was allowed to take from the logs.
     """
     findings: list[Finding] = []
     places = _places(logs)
+    lost_names = {name for name, _, _ in lost}
     for record in sent:
         findings += _check_told(record, slack_ns)
-        is_lost = record.name in lost and record.name not in places
-        if promises[record.client].keeps_acknowledged and not is_lost:
+        final = record.final
+        # Without idempotence a log may have two copies, of which a crash takes one.
+        is_lost = final is not None and (record.name, final.partition, final.offset) in lost
+        is_gone = record.name in lost_names and record.name not in places
+        if promises[record.client].keeps_acknowledged and not is_lost and not is_gone:
             findings += _check_acknowledged(record, logs, places)
     results = _results(sent, promises)
     for (topic, partition, generation), log in logs.items():
         where = f"{topic}-{partition}" + (f" ({generation + 1}.)" if generation else "")
-        heard = [stored for stored in log if _name_of(stored.value) not in unheard]
+        heard = [stored for stored in log if name_of(stored.value) not in unheard]
         for finding in _check_log(heard, results[topic], promises):
             if finding.anomaly is not Anomaly.MISPLACED:  # `_check_acknowledged` knows better
                 findings.append(Finding(_INVARIANTS[finding.anomaly], f"{where}: {finding.text}"))
@@ -217,7 +225,7 @@ def _check_log(
     promises: Mapping[int, Promises],
 ) -> Iterable[checks.Finding]:
     """I2 to I5, I16: look at one log, and at what each producer and each id has in it."""
-    whole = [(stored.offset, _name_of(stored.value)) for stored in log]
+    whole = [(stored.offset, name_of(stored.value)) for stored in log]
     clients: dict[int, list[tuple[int, Record]]] = defaultdict(list)
     ids: dict[tuple[int, int], list[tuple[int, Record]]] = defaultdict(list)
     for stored, (offset, name) in zip(log, whole, strict=True):
@@ -237,7 +245,7 @@ def _check_log(
 
 def names_in(logs: Logs) -> AbstractSet[bytes]:
     """Return the names of the records in any log."""
-    return {_name_of(stored.value) for log in logs.values() for stored in log}
+    return {name_of(stored.value) for log in logs.values() for stored in log}
 
 
 def _places(logs: Logs) -> Places:
@@ -245,11 +253,12 @@ def _places(logs: Logs) -> Places:
     for (topic, partition, generation), log in logs.items():
         for stored in log:
             place = (topic, partition, generation, stored.offset)
-            places[_name_of(stored.value)].append(place)
+            places[name_of(stored.value)].append(place)
     return places
 
 
-def _name_of(value: bytes) -> bytes:
+def name_of(value: bytes) -> bytes:
+    """Return the name at the beginning of a record's value."""
     return value.partition(b"|")[0]
 
 
