@@ -109,6 +109,10 @@ class GroupBook:
         ended_ns = self._ended.get(member_id)
         if ended_ns is not None and sent_ns > ended_ns:
             self._find("G4", f"{member_id} of {self._name} was replaced, and is accepted")
+
+    def heard(self, member_id: str, sent_ns: int) -> None:
+        """Note an accepted heartbeat; a commit, accepted in a rebalance too, tells nothing."""
+        self.accepted(member_id, sent_ns)
         self._alive[member_id] = max(sent_ns, self._alive.get(member_id, 0))
 
     def excuse(self, member_id: str) -> None:

@@ -290,7 +290,7 @@ class Member:
 
         def take(answer: Answer) -> None:
             if answer["error_code"] == ErrorCode.NONE:
-                self._book.accepted(member_id, sent_ns)
+                self._book.heard(member_id, sent_ns)
                 self.proven_ns = sent_ns
             self._next_heartbeat()
             self._take_code(answer["error_code"])
