@@ -116,4 +116,5 @@ class LogFaults:
         """Raise the error of a truncation, unless the application has sought since."""
         untold = self._untold
         if untold is not None and untold[0] == partition.start.number:
+            self._untold = None  # its traceback holds the application's frames
             raise untold[1]
