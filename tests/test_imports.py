@@ -1,9 +1,17 @@
 """The modules that an import loads: few, and none that only some programs need."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import kprod
+
+# Calls that make code of a text, or start a program; modules that make objects of one.
+RUNS_A_TEXT = frozenset({"eval", "exec", "compile", "__import__", "system", "popen", "Popen"})
+MAKES_OBJECTS = frozenset({"pickle", "marshal", "shelve", "yaml", "runpy"})
 
 # Standard library that a producer needs; names that begin with "_" are parts of these.
 STANDARD = frozenset(
@@ -90,3 +98,34 @@ def test_names_that_are_loaded_late_are_listed() -> None:
 def test_the_pytest_plugin_loads_nothing_of_kprod() -> None:
     """Pytest loads it in every project's runs, wherever kprod is installed."""
     assert "kprod" not in _loaded("import pytest_kprod")
+
+
+def test_no_text_becomes_code() -> None:
+    """No call and no module that could: so no setting, and no peer, makes code run."""
+    sources = sorted(Path(kprod.__file__).parent.rglob("*.py"))
+    assert len(sources) > 100
+    found = [
+        f"{source.name}:{getattr(node, 'lineno', 0)}"
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if _can_run_a_text(node)
+    ]
+    assert found == []
+
+
+def _can_run_a_text(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return _called(node) in RUNS_A_TEXT or any(it.arg == "shell" for it in node.keywords)
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").split(".")[0] in MAKES_OBJECTS
+    if isinstance(node, ast.Import):
+        return any(alias.name.split(".")[0] in MAKES_OBJECTS for alias in node.names)
+    return False
+
+
+def _called(call: ast.Call) -> str:
+    """Name of a function that is called; of `re.compile` and other methods of a pattern, none."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    is_of_os = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "os"
+    return call.func.attr if is_of_os and isinstance(call.func, ast.Attribute) else ""

@@ -1,6 +1,9 @@
 """Certificates from files and texts, and files that change."""
 
+import json
 import ssl
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -132,6 +135,36 @@ def test_a_keystore_of_javas_is_named(tmp_path: Path, content: bytes, way_out: s
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=way_out):
         make_context(parsed(ssl_cafile=str(path)))
+
+
+OPENS = """
+import json, os, sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args) if event == "open" else None)
+from kprod.config import SecurityConfig
+from kprod.network.tls_context import make_context
+texts = json.load(sys.stdin)
+del opened[:]
+make_context(SecurityConfig.parse({"security_protocol": "SSL", **texts}))
+named = [(path, flags) for path, _, flags in opened if not isinstance(path, int)]
+print(json.dumps([str(path) for path, flags in named if flags & os.O_CREAT]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file is made, and unlinked")
+def test_a_key_is_written_to_no_file() -> None:
+    """Python tells an audit hook of each file that it opens: none is created for the key."""
+    texts = {"ssl_cadata": CA.pem, "ssl_certdata": ALICE.certificate_pem, "ssl_keydata": ENCRYPTED}
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS],
+        input=json.dumps({**texts, "ssl_password": PASSWORD}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
 
 
 def test_a_file_that_changes_is_read_again(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kprod import Producer
-from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.broker import BrokerSecurity, EmbeddedCluster, EmbeddedConfig
 from kprod.broker.security.authority import Authority, authority
 from kprod.errors import KprodError, MetadataTimeout, TlsFailed
 
@@ -73,6 +73,25 @@ def test_a_certificate_is_rejected(security: dict[str, Any], text: str) -> None:
             error
         )
         assert text in str(error)
+
+
+def test_an_advertised_name_is_checked_too() -> None:
+    """Of each node of the cluster: no login is sent to a host that cannot prove its name."""
+    users, hosts = {"alice": "right"}, ("127.0.0.1",)
+    wanted = BrokerSecurity(protocol="SASL_SSL", users=users, certificate_hosts=hosts)
+    config = EmbeddedConfig(advertised_host="localhost")
+    with EmbeddedCluster(1, {"orders": 1}, config=config, security=wanted) as cluster:
+        # The cluster's own idea of its address is the advertised one.
+        port = cluster.bootstrap_servers.split(":")[1]
+        settings = cluster.client_settings(mechanism="PLAIN")
+        settings |= {"bootstrap_servers": f"127.0.0.1:{port}"}
+        limits: dict[str, Any] = {"request_timeout_ms": 1_000, "delivery_timeout_ms": 1_500}
+        with Producer(settings, **limits) as producer:
+            error = producer.send("orders", b"one").exception(30)
+        assert "its certificate is not for 'localhost'" in str(error)
+        assert isinstance(error, KprodError)
+        assert isinstance(error.__cause__, TlsFailed)
+        assert not cluster.records("orders")[0]
 
 
 def test_an_authority_that_is_not_trusted() -> None:

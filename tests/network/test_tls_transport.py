@@ -100,6 +100,18 @@ def test_a_dot_at_the_end_of_a_name_is_taken_off() -> None:
     assert Pair("localhost.").shake_hands().client.description
 
 
+@pytest.mark.parametrize(
+    ("host", "sent"), [("localhost", "localhost"), ("localhost.", "localhost"), ("127.0.0.1", None)]
+)
+def test_the_name_is_sent_in_the_handshake(host: str, sent: str | None) -> None:
+    """The name that is checked; an address is none (RFC 6066)."""
+    names: list[str | None] = []
+    pair = Pair(host)
+    pair.server.tls.context.sni_callback = lambda _tls, name, _context: names.append(name)
+    pair.shake_hands()
+    assert names == [sent]
+
+
 def test_bytes_count_when_all_their_ciphertext_has_left() -> None:
     """A partly written chunk does not count: the broker cannot have all of it."""
     pair = Pair().shake_hands()
