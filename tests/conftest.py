@@ -2,6 +2,7 @@
 
 pytest_plugins: list[str] = [
     "pytester",
+    "tests.plugins.canary",
     "tests.plugins.early_logins",
     "tests.plugins.fresh_build",
     "tests.plugins.interrupts",

@@ -115,7 +115,7 @@ def test_a_name_and_a_password_with_signs(kafka_secured: SecuredKafka, mechanism
 def test_a_wrong_password(kafka_secured: SecuredKafka, mechanism: str) -> None:
     """The broker's text, and the user's name."""
     settings = settings_for(kafka_secured, "SASL_SSL")
-    error = rejection(with_login(settings, mechanism, password="wrong"))  # noqa: S106 - it is
+    error = rejection(with_login(settings, mechanism, password="wrong-secret"))  # noqa: S106 - it is
     assert isinstance(error, AuthenticationFailed)
     assert f"the broker rejected user 'alice' ({mechanism}): Authentication failed" in str(error)
 

@@ -21,7 +21,7 @@ from tests.docs.examples import ROOT
 LIMIT_S = 60
 LOOK_S = 0.05
 REQUEST_TIMEOUT_MS, METADATA_MAX_AGE_MS, LINGER_MS = 3_000, 500, 0
-SECURITY = BrokerSecurity(protocol="SASL_PLAINTEXT", users={"alice": "right"})
+SECURITY = BrokerSecurity(protocol="SASL_PLAINTEXT", users={"alice": "right-secret"})
 
 Metrics = Mapping[str, float]
 
@@ -174,7 +174,7 @@ def test_a_cluster_that_is_away(cluster: EmbeddedCluster) -> None:
 
 def test_credentials_that_are_wrong(cluster: EmbeddedCluster) -> None:
     """A login fails."""
-    with _producer(cluster, sasl_plain_password="wrong") as producer:  # noqa: S106 - a test's
+    with _producer(cluster, sasl_plain_password="wrong-secret") as producer:  # noqa: S106 - a test's
         with pytest.raises(KprodError):
             producer.send("orders", b"order").result(LIMIT_S)
         assert "`failed-authentication-total` grows" in _raised(producer)

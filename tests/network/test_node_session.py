@@ -19,7 +19,7 @@ PACE_S = 0.000_5
 def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster:
     """One broker whose logins last 1.2 s."""
     security = {"session_lifetime_ms": 1_200, "mechanisms": MECHANISMS, **security}
-    wanted = BrokerSecurity(protocol=protocol, users={"alice": "right"}, **security)
+    wanted = BrokerSecurity(protocol=protocol, users={"alice": "right-secret"}, **security)
     return EmbeddedCluster(1, {"orders": 1}, security=wanted)
 
 
@@ -54,7 +54,7 @@ def renewed(producer: Producer, renewals: int) -> int:
         ("SASL_PLAINTEXT", "PLAIN", {"linger_ms": 0}),
         ("SASL_PLAINTEXT", "SCRAM-SHA-512", {"batch_size": 100}),
         ("SASL_SSL", "OAUTHBEARER", {"batch_size": 100}),
-        ("SASL_SSL", "PLAIN", {"sasl_plain_password": lambda: "right"}),
+        ("SASL_SSL", "PLAIN", {"sasl_plain_password": lambda: "right-secret"}),
     ],
 )
 def test_logins_are_renewed_in_place(protocol: str, mechanism: str, more: dict[str, Any]) -> None:
@@ -115,14 +115,14 @@ def test_a_rejected_renewal_is_no_record_s_fault() -> None:
 
 def test_a_password_that_became_wrong() -> None:
     """Accepted records wait for `delivery_timeout_ms`, and the error says why."""
-    passwords = ["right"]
+    passwords = ["right-secret"]
     with served() as cluster:
         settings: dict[str, Any] = cluster.client_settings(mechanism="PLAIN")
         settings["sasl_plain_password"] = lambda: passwords[0]
         settings |= {"linger_ms": 0, "request_timeout_ms": 500, "delivery_timeout_ms": 1_500}
         with Producer(settings) as producer:
             producer.send("orders", b"one").result(30)
-            passwords[0] = "wrong"
+            passwords[0] = "wrong-secret"
             threading.Event().wait(1.16)
             with pytest.raises(DeliveryTimeout) as caught:
                 producer.send("orders", b"two").result(30)

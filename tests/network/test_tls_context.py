@@ -86,7 +86,7 @@ def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
         ),
         (
             {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": ENCRYPTED},
-            {"ssl_password": "wrong"},
+            {"ssl_password": "wrong-secret"},
             "ssl_keyfile cannot be decrypted with ssl_password",
         ),
         ({"ssl_certfile": ALICE.certificate_pem}, {}, "has no private key; name its file"),
@@ -107,7 +107,7 @@ def test_a_mistake_is_told_where_the_producer_is_made(
     with pytest.raises(ConfigError, match=rejection) as caught:
         Producer(bootstrap_servers="127.0.0.1:1", **security).close()
     assert "PRIVATE KEY-----\n" not in str(caught.value)
-    assert "wrong" not in str(caught.value)
+    assert "wrong-secret" not in str(caught.value)
 
 
 def test_no_key_is_in_a_traceback_with_locals() -> None:

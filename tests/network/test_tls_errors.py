@@ -77,7 +77,7 @@ def test_a_certificate_is_rejected(security: dict[str, Any], text: str) -> None:
 
 def test_an_advertised_name_is_checked_too() -> None:
     """Of each node of the cluster: no login is sent to a host that cannot prove its name."""
-    users, hosts = {"alice": "right"}, ("127.0.0.1",)
+    users, hosts = {"alice": "right-secret"}, ("127.0.0.1",)
     wanted = BrokerSecurity(protocol="SASL_SSL", users=users, certificate_hosts=hosts)
     config = EmbeddedConfig(advertised_host="localhost")
     with EmbeddedCluster(1, {"orders": 1}, config=config, security=wanted) as cluster:

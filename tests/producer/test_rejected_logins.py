@@ -46,16 +46,16 @@ class Login(NamedTuple):
 
 def by_wrong_password(_: Path) -> Login:
     """Error 58."""
-    passwords = ["right"]
-    cluster = served("SASL_PLAINTEXT", users={"alice": "right"})
+    passwords = ["right-secret"]
+    cluster = served("SASL_PLAINTEXT", users={"alice": "right-secret"})
     settings = cluster.client_settings(user="alice", mechanism="PLAIN")
     settings["sasl_plain_password"] = lambda: passwords[0]
-    return Login(cluster, settings, lambda: passwords.__setitem__(0, "wrong"))
+    return Login(cluster, settings, lambda: passwords.__setitem__(0, "wrong-secret"))
 
 
 def by_mechanism(_: Path) -> Login:
     """Error 33."""
-    cluster = served("SASL_PLAINTEXT", users={"alice": "right"}, mechanisms=("PLAIN",))
+    cluster = served("SASL_PLAINTEXT", users={"alice": "right-secret"}, mechanisms=("PLAIN",))
     settings = cluster.client_settings(user="alice", mechanism="PLAIN")
     offered = b"SCRAM-SHA-512"
     body = struct.pack(f">hih{len(offered)}s", 33, 1, len(offered), offered)

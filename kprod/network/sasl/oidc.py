@@ -62,11 +62,11 @@ class OidcClient:
         url = self._config.sasl_oauthbearer_token_endpoint_url or ""
         host = urlsplit(url).hostname or ""
         try:
-            status, content = self._exchange(url)
+            # The response has a token, and is no local of this frame.
+            token, fault = self._read(*self._exchange(url))
         except (OSError, http.client.HTTPException, ConfigError) as error:
             why = peer_text(str(error) or type(error).__name__)
             raise AuthenticationFailed(f"the token endpoint at {host} failed: {why}") from None
-        token, fault = self._read(status, content)
         if fault is not None:
             raise AuthenticationFailed(f"the token endpoint at {host} {fault}")
         return token

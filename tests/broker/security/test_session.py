@@ -81,7 +81,7 @@ def test_aiokafka_logs_in(mechanism: str) -> None:
 def test_confluent_kafka_is_rejected_with_a_wrong_password() -> None:
     """Its own error for that."""
     with served("SASL_PLAINTEXT") as cluster:
-        settings = cluster.client_settings(names="confluent") | {"sasl.password": "wrong"}
+        settings = cluster.client_settings(names="confluent") | {"sasl.password": "wrong-secret"}
         errors: list[KafkaError] = []
         producer = ConfluentProducer(settings | {"error_cb": errors.append})
         for _ in range(600):
