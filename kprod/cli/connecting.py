@@ -33,7 +33,7 @@ from kprod.network.admin_client import TIMEOUT_MS, AdminClient
 from kprod.network.topic_admin import list_topics
 
 # Limit for the completion that a person waits for after the Tab key.
-_COMPLETION_MS = 2_000
+COMPLETION_MS = 2_000
 _COMMAND = TypeVar("_COMMAND", bound=Callable[..., Any])
 _ADDRESSES = frozenset(
     {"bootstrap_servers", "bootstrap.servers", "metadata.broker.list", "metadata_broker_list"}
@@ -261,7 +261,7 @@ def complete_topic(
     typed = {"bootstrap": None, "config": os.environ.get(CONFIG_VARIABLE), "setting": ()}
     typed |= {name: value for name, value in context.params.items() if name in typed and value}
     try:
-        with open_admin(client_config(typed), timeout_ms=_COMPLETION_MS) as admin:
+        with open_admin(client_config(typed), timeout_ms=COMPLETION_MS) as admin:
             topics = list_topics(admin)
     except (KprodError, click.ClickException, OSError):
         return []

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "consume": "kprod.cli.consume",
         "perf": "kprod.cli.perf",
         "topics": "kprod.cli.topics_command",
+        "groups": "kprod.cli.groups_command",
     }
 )
 """Name of each command to its module, in which the command has the same name."""

@@ -17,6 +17,7 @@ _OTHER_WORDS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("read", "receive", "subscribe", "tail", "cat", "consumer"), "consume"),
         **dict.fromkeys(("serve", "server", "start", "run", "mock", "up"), "broker"),
         **dict.fromkeys(("topic", "create", "list", "ls", "describe", "delete"), "topics"),
+        **dict.fromkeys(("group", "lag", "offsets", "reset", "consumer-groups"), "groups"),
         **dict.fromkeys(("bench", "benchmark", "load"), "perf"),
         **dict.fromkeys(("dump-log", "segments", "log"), "dump"),
     }

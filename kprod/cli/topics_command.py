@@ -26,6 +26,7 @@ from kprod.cli.connecting import (
     pairs,
 )
 from kprod.cli.hints import HintingGroup
+from kprod.cli.tables import aligned, printable
 from kprod.config import ClientConfig
 from kprod.consumer.whole_topic import offset_ranges
 from kprod.errors import BrokerError
@@ -37,7 +38,6 @@ from kprod.wording import counted
 EXIT_FAILED = 1
 _PARTITIONS = click.IntRange(min=1, max=2**31 - 1)
 _COPIES = click.IntRange(min=1, max=2**15 - 1)
-_SHORTEST_GAP = 2
 
 
 def _complete_topic_setting(
@@ -284,9 +284,9 @@ def _as_text(
     columns = ["partition", "leader", "replicas", "in sync"]
     columns += ["first offset", "end offset"] if ranges else []
     table = [columns] + [_row(it, ranges) for it in state.partitions]
-    lines += [f"  {line}" for line in _aligned(table)]
-    values = [[view.name, _printable(view.value), f"({view.source_name})"] for view in settings]
-    return lines + [f"  {line}" for line in _aligned(values)]
+    lines += [f"  {line}" for line in aligned(table)]
+    values = [[view.name, _value(view), f"({view.source_name})"] for view in settings]
+    return lines + [f"  {line}" for line in aligned(values)]
 
 
 def _row(it: PartitionState, ranges: Mapping[int, tuple[int, int]]) -> list[str]:
@@ -300,16 +300,5 @@ def _row(it: PartitionState, ranges: Mapping[int, tuple[int, int]]) -> list[str]
     ]
 
 
-def _printable(value: str | None) -> str:
-    if value is None:
-        return "(secret)"
-    # unprintable characters could control the terminal
-    return value if value.isprintable() else repr(value)
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) + _SHORTEST_GAP for column in zip(*table, strict=True)]
-    return [
-        "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
+def _value(view: TopicSettingView) -> str:
+    return "(secret)" if view.value is None else printable(view.value)

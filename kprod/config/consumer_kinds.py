@@ -49,7 +49,7 @@ class ResetPolicyKind:
         if text.lower() in {"earliest", "latest", "none"}:
             return ResetPolicy(text.lower())
         if text.lower().startswith(_BY_DURATION):
-            return ResetPolicy("by_duration", _duration_ms(text[len(_BY_DURATION) :]))
+            return ResetPolicy("by_duration", _policy_ms(text[len(_BY_DURATION) :]))
         raise ValueError(f"must be {self.describe()}, not {shown(value)}")
 
     def describe(self) -> str:
@@ -57,14 +57,29 @@ class ResetPolicyKind:
         return "earliest, latest, none, by_duration:PnDTnHnMnS"
 
 
-def _duration_ms(text: str) -> int:
-    found = _DURATION.fullmatch(text)
-    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
-    if not parts:
+def _policy_ms(text: str) -> int:
+    found = duration_ms(text)
+    if found is None:
         raise ValueError(
             f"has no duration of ISO 8601 but {shown(text)}: write by_duration:PT1H30M for 90"
             " minutes, or by_duration:P7D for a week"
         )
+    return found
+
+
+def duration_ms(text: str) -> int | None:
+    """Parse a duration.
+
+    Args:
+        text: A duration of ISO 8601 in days, hours, minutes and seconds, such as PT1H30M.
+
+    Returns:
+        Milliseconds; None if the text is no such duration.
+    """
+    found = _DURATION.fullmatch(text)
+    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+    if not parts:
+        return None
     return sum(round(float(number) * _MS[unit]) for unit, number in parts.items())
 
 

@@ -1,4 +1,4 @@
-"""Sends administrative requests to the controller of a cluster, one at a time.
+"""Sends administrative requests to the brokers of a cluster, one at a time.
 
 An unreachable cluster is reported immediately, not after the timeout, since a person is waiting. A
 request that may have been executed is not repeated, unless repeating it changes nothing.
@@ -7,6 +7,7 @@ Thread-safety: one thread.
 Source: Kafka's KafkaAdminClient (clients 4.3.1) for the retriable errors.
 """
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -34,7 +35,7 @@ _BACKOFF = ExponentialBackoff(initial_ms=100, max_ms=1_000)
 
 
 class Question(NamedTuple):
-    """A request for the controller.
+    """A request for a broker.
 
     Attributes:
         api_key: Key of the request's API.
@@ -50,7 +51,7 @@ class Question(NamedTuple):
 
 
 class AdminClient:
-    """A connection to a cluster's controller.
+    """Connections to a cluster's brokers.
 
     Args:
         config: The client settings.
@@ -101,13 +102,46 @@ class AdminClient:
             ConnectionFailed: No address can be used; the text has a reason for each.
             KprodTimeout: No broker responded in time.
         """
-        self._connect(self._clock.now_ms() + self._timeout_ms)
+        self._connect(self.deadline_ms())
 
-    def ask(self, question: Question) -> dict[str, Any]:
-        """Send a request to the controller.
+    @property
+    def principal(self) -> str:
+        """User and mechanism of the login, for error texts; empty without a login."""
+        return self._metadata.principal
+
+    def nodes(self) -> list[Node]:
+        """Return the cluster's brokers, by id.
+
+        Raises:
+            ConnectionFailed, KprodTimeout: As for `connect`.
+        """
+        self.connect()
+        return sorted(self._metadata.snapshot.nodes.values())
+
+    def deadline_ms(self) -> int:
+        """Return the deadline of a call that begins now, monotonic."""
+        return self._clock.now_ms() + self._timeout_ms
+
+    def back_off(self, failures: int, deadline_ms: int) -> bool:
+        """Wait before another attempt, which needs newer metadata.
+
+        Args:
+            failures: Number of failed attempts before this one.
+            deadline_ms: Deadline of the call, monotonic.
+
+        Returns:
+            False if the deadline has passed.
+        """
+        self._metadata.request_update()
+        self._pause(_BACKOFF.wait_ms(failures, self._rng), deadline_ms)
+        return self._clock.now_ms() < deadline_ms
+
+    def ask(self, question: Question, node_id: int | None = None) -> dict[str, Any]:
+        """Send a request.
 
         Args:
             question: The request.
+            node_id: The broker to send it to; None for the controller.
 
         Returns:
             The response's fields. Error codes are left to the caller, except NOT_CONTROLLER, after
@@ -119,11 +153,11 @@ class AdminClient:
             KprodTimeout: No response came in time.
             UnsupportedVersion: The broker is too old for the request.
         """
-        deadline_ms = self._clock.now_ms() + self._timeout_ms
+        deadline_ms = self.deadline_ms()
         failures = 0
         while True:
             self._connect(deadline_ms)
-            outcome = self._answer(question, deadline_ms)
+            outcome = self._answer(question, node_id, deadline_ms)
             error = outcome.error
             if error is not None:
                 is_harmless = question.is_repeatable or not outcome.was_written
@@ -131,8 +165,7 @@ class AdminClient:
                     raise error
             elif not _says_controller_moved(outcome.body):
                 return dict(outcome.body)
-            self._metadata.request_update()
-            self._pause(_BACKOFF.wait_ms(failures, self._rng), deadline_ms)
+            self.back_off(failures, deadline_ms)
             failures += 1
 
     def _connect(self, deadline_ms: int) -> None:
@@ -141,14 +174,17 @@ class AdminClient:
             self._raise_if_unreachable(failing, None)
             self._turn(deadline_ms, "no broker has told of the cluster")
 
-    def _answer(self, question: Question, deadline_ms: int) -> Outcome:
+    def _answer(self, question: Question, node_id: int | None, deadline_ms: int) -> Outcome:
         outcomes: list[Outcome] = []
-        failing = _FailingSince()
+        failing, missing = _FailingSince(), _FailingSince()
         is_sent = False
         while not outcomes:
             if not is_sent:
-                node = self._controller()
+                node = self._controller() if node_id is None else self._node(node_id)
                 self._raise_if_unreachable(failing, node)
+                is_missing = node is None and node_id is not None
+                if missing.has_settled(self._clock.now_ms(), is_failing=is_missing):
+                    raise ConnectionFailed(f"the cluster has no broker {node_id} at present")
                 if node is not None and self._client.ready(node, self._clock.now_ms()):
                     is_sent = True
                     self._send(node, question, outcomes)
@@ -174,6 +210,13 @@ class AdminClient:
             on_complete=outcomes.append,
         )
         self._client.send(request, self._clock.now_ms())
+
+    def _node(self, node_id: int) -> Node | None:
+        """Return a broker; None, and newer metadata soon, if the metadata does not name it."""
+        node = self._metadata.snapshot.nodes.get(node_id)
+        if node is None:
+            self._metadata.request_update()
+        return node
 
     def _controller(self) -> Node | None:
         """Return the controller, or any reachable broker: with KRaft each forwards requests."""
@@ -217,16 +260,21 @@ class _FailingSince:
 
 
 def _says_controller_moved(body: Mapping[str, Any]) -> bool:
-    return any(code == ErrorCode.NOT_CONTROLLER for code in _codes(body))
+    return ErrorCode.NOT_CONTROLLER in error_codes(body)
 
 
-def _codes(body: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the error codes of a response and of the entries of its lists."""
-    yield body.get("error_code", ErrorCode.NONE)
-    for entries in body.values():
-        if isinstance(entries, list):
-            yield from (
-                entry.get("error_code", ErrorCode.NONE)
-                for entry in entries
-                if isinstance(entry, Mapping)
-            )
+def error_codes(body: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the error codes of a response, of the entries of its lists, and of their entries.
+
+    Args:
+        body: The response's fields.
+
+    Yields:
+        The codes, NONE included.
+    """
+    if "error_code" in body:
+        yield body["error_code"]
+    lists = [entries for entries in body.values() if isinstance(entries, list)]
+    for entry in itertools.chain.from_iterable(lists):
+        if isinstance(entry, Mapping):
+            yield from error_codes(entry)

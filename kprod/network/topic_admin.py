@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from kprod.config import ClientConfig
 from kprod.config.address import bootstrap_addresses
-from kprod.errors import UnknownTopic
+from kprod.errors import KprodError, UnknownTopic
 from kprod.network.admin_client import TIMEOUT_MS, AdminClient, Question
 from kprod.protocol.api import ApiKey
+from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 
 OWN_SETTING = 1
@@ -116,6 +117,30 @@ def describe_topics(admin: AdminClient, names: Sequence[str]) -> list[TopicState
     """
     by_name = {state.name: state for state in _states(admin, names)}
     return [by_name[name] for name in names]
+
+
+def find_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, TopicState | KprodError]:
+    """Describe the topics of some names that can be described.
+
+    Args:
+        admin: A client of the cluster.
+        names: Any number of topic names.
+
+    Returns:
+        The topic, or the reason why it cannot be described, for each name.
+
+    Raises:
+        KprodError: The request failed.
+    """
+    if not names:
+        return {}
+    found: dict[str, TopicState | KprodError] = {
+        name: UnknownTopic(f"the cluster has no topic {name!r}") for name in names
+    }
+    for entry in _entries(admin, names):
+        is_told = entry["error_code"] == ErrorCode.NONE
+        found[entry["name"]] = _state(entry) if is_told else _denial_of(admin, entry)
+    return found
 
 
 def describe_settings(admin: AdminClient, topic: str) -> list[TopicSettingView]:
@@ -274,11 +299,17 @@ def delete_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, Excepti
 
 
 def _states(admin: AdminClient, names: Iterable[str] | None) -> list[TopicState]:
+    entries = _entries(admin, names)
+    _raise_rejected(entries)
+    return [_state(entry) for entry in entries]
+
+
+def _entries(admin: AdminClient, names: Iterable[str] | None) -> list[dict[str, Any]]:
     wanted = None if names is None else [{"name": name} for name in names]
     body = {"topics": wanted, "allow_auto_topic_creation": False}
     answer = admin.ask(Question(ApiKey.METADATA, body, _METADATA_VERSIONS, is_repeatable=True))
-    _raise_rejected(answer["topics"])
-    return [_state(entry) for entry in answer["topics"]]
+    entries: list[dict[str, Any]] = answer["topics"]
+    return entries
 
 
 def _state(entry: Mapping[str, Any]) -> TopicState:
@@ -308,7 +339,14 @@ def _raise_rejected(entries: Iterable[Mapping[str, Any]], name_field: str = "nam
             raise _error_of(entry, name_field)
 
 
-def _error_of(entry: Mapping[str, Any], name_field: str = "name") -> Exception:
+def _denial_of(admin: AdminClient, entry: Mapping[str, Any]) -> KprodError:
+    if entry["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        code, name = entry["error_code"], entry["name"]
+        return denial_or_error(code, "DESCRIBE", name, principal=admin.principal)
+    return _error_of(entry)
+
+
+def _error_of(entry: Mapping[str, Any], name_field: str = "name") -> KprodError:
     name = entry[name_field]
     if entry["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopic(f"the cluster has no topic {name!r}")

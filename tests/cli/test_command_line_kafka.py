@@ -24,17 +24,18 @@ CLASSES = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
 }
 LIMIT_S = 60
-TOPICS = ("orders", "audit")
+NAMES = ("orders", "audit", "billing")
 
 
 def named(command: str, end: str, address: str) -> str:
-    """Let a command use topics of its own."""
-    for topic in TOPICS:
-        command = command.replace(f" {topic}", f" table-{topic}-{end}")
+    """Let a command use topics and a group of its own."""
+    for name in NAMES:
+        command = command.replace(f" {name}", f" table-{name}-{end}")
     return command.replace(ADDRESS, address)
 
 

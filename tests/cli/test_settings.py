@@ -19,6 +19,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 COMMANDS = {
     "topics": ("topics", "list"),
+    "groups": ("groups", "list"),
     "dump": ("dump", "-t", "orders"),
     "produce": ("produce", "-t", "orders"),
     "consume": ("consume", "-t", "orders", "--exit"),

@@ -9,7 +9,7 @@ Behaviour, for each partition.
     until the in-sync replicas of `__consumer_offsets` have the commit, at most
        `offsets_commit_timeout_ms`. A commit that is not replicated within it is not seen until the
        coordinator's next load finds it in the log; Kafka shows it as soon as it is replicated.
-Rights: READ on the group and on the topic.
+Rights: READ on the group, before anything else, and on the topic.
 Versions: 1 to 10; 1 as Kafka 3.9 served it.
 Left out: version 0, which stored in ZooKeeper.
 Source: Kafka KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager.commitOffset.
@@ -48,6 +48,9 @@ class OffsetCommitHandler(Handler):
 
     def handle(self, request: Request) -> None:
         """Respond immediately, or when the commit is replicated."""
+        if not request.access.may("READ", "group", request.body["group_id"]):
+            request.answer(self.reject(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
         topics: list[_Answer] = []
         wanted: list[tuple[Topic, Mapping[str, Any], _Answer]] = []
         for entry in request.body["topics"]:
@@ -104,7 +107,6 @@ class OffsetCommitHandler(Handler):
             request.answer({"topics": topics})
 
         try:
-            request.access.check("READ", "group", request.body["group_id"])
             shard = self._state.groups.shard(request.node_id, request.body["group_id"])
             check_commit(shard, request)
         except Rejected as rejected:
