@@ -9,7 +9,9 @@ from kprod.broker.group.answers import NO_MEMBER_ID, join_rejected, joined
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.join_request import new_member, protocols_of, update_member
 from kprod.broker.group.leaving import drop, forget_group
+from kprod.broker.group.offsets_log import NOT_IN_THE_LOG
 from kprod.broker.group.rebalance import prepare_or_complete
+from kprod.broker.group.records import group_key
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import Event, GroupState, rejection
 from kprod.broker.group.static_members import replace_static
@@ -53,7 +55,13 @@ def join(shard: CoordinatorShard, request: Request) -> None:
     if is_new_group:
         # Written even if the join is rejected, and without the member, as Kafka does.
         empty = Group(group.group_id, shard.timestamp_ms)
-        shard.write_group(empty, lambda code: _group_written(shard, group, request, code))
+
+        def written(code: int, offset: int) -> None:
+            if code != ErrorCode.NONE and group.state is not GroupState.DEAD:
+                _undo_group(shard, group, code, is_in_log=offset != NOT_IN_THE_LOG)
+                _reject(request, code, NO_MEMBER_ID)
+
+        shard.write_group(empty, written)
 
 
 def _take(shard: CoordinatorShard, group: Group, request: Request) -> None:
@@ -142,11 +150,11 @@ def _has_room(group: Group, member_id: str, size_max: int) -> bool:
     return member is not None or len(group.members) < size_max
 
 
-def _group_written(shard: CoordinatorShard, group: Group, request: Request, code: int) -> None:
-    """Without its record a new group does not exist."""
-    if code != ErrorCode.NONE and group.state is not GroupState.DEAD:
-        forget_group(shard, group, code)
-        _reject(request, code, NO_MEMBER_ID)
+def _undo_group(shard: CoordinatorShard, group: Group, code: int, *, is_in_log: bool) -> None:
+    """Without its record a new group does not exist; a replay must not find the record either."""
+    forget_group(shard, group, code)
+    if is_in_log:
+        shard.log.append([(group_key(group.group_id), None)], lambda *_: None)
 
 
 def _reject(request: Request, code: int, member_id: str) -> None:

@@ -21,8 +21,13 @@ from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 from kprod.record.writer import write_batch
 
+NOT_IN_THE_LOG: Final = -1
+
 Done = Callable[[int, int], object]
-"""Gets an error code, and the offset of the batch's first record if the code is NONE."""
+"""Gets an error code, and the offset of the batch's first record.
+
+With an error the offset says whether a replay will find the batch: `NOT_IN_THE_LOG` if it will not.
+"""
 
 _ANSWERS: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -78,7 +83,7 @@ class OffsetsLog:
         try:
             base_offset, last_offset = self._appended(records)
         except Rejected as rejected:
-            done(told(rejected.code), -1)
+            done(told(rejected.code), NOT_IN_THE_LOG)
             return False
         outcome: dict[str, Any] = {"error_code": int(ErrorCode.NONE)}
         operation = DelayedProduce(

@@ -86,7 +86,7 @@ def complete_join_phase(shard: CoordinatorShard, group: Group) -> None:
         return
     group.begin_generation(shard.timestamp_ms)
     if group.state is GroupState.EMPTY:
-        shard.write_group(group, lambda _: None)
+        shard.write_group(group, lambda *_: None)
         return
     for member in list(group.members.values()):
         is_leader = member.member_id == group.leader_id

@@ -19,7 +19,7 @@ from kprod.broker.group.classic_group import Group
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.group_record import group_fields, group_of
 from kprod.broker.group.offsets import NO_PRODUCER_ID, OffsetTable
-from kprod.broker.group.offsets_log import OffsetsLog
+from kprod.broker.group.offsets_log import Done, OffsetsLog
 from kprod.broker.group.records import GroupValue, decoded, group_record
 from kprod.broker.group.state import GroupState
 from kprod.broker.replication import Partition
@@ -133,19 +133,19 @@ class CoordinatorShard:
     def write_group(
         self,
         group: Group,
-        done: Callable[[int], object],
+        done: Done,
         assignments: dict[str, bytes] | None = None,
     ) -> None:
         """Write a group's record.
 
         Args:
             group: The group.
-            done: Called with the error code.
+            done: See `Done`.
             assignments: Assignments by member id; None for the members' own.
         """
         chosen = group.assignments() if assignments is None else assignments
         record = group_record(group.group_id, group_fields(group, chosen))
-        self.log.append([record], lambda code, _: done(code))
+        self.log.append([record], done)
 
     def move(self, group: Group, state: GroupState) -> None:
         """Change a group's state."""

@@ -18,6 +18,7 @@ from kprod.broker.group.answers import (
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.join_request import update_member
 from kprod.broker.group.member import Member
+from kprod.broker.group.offsets_log import NOT_IN_THE_LOG
 from kprod.broker.group.rebalance import prepare_or_complete
 from kprod.broker.group.shard import CoordinatorShard
 from kprod.broker.group.state import GroupState
@@ -52,13 +53,17 @@ def replace_static(
         prepare_or_complete(shard, group)
         return
 
-    def written(code: int) -> None:
+    def written(code: int, offset: int) -> None:
         if new.parked_join is not request:
             return  # a join phase, another replacement, a removal or a move has answered it
         if code == ErrorCode.NONE:
             _answer(group, new, request, old_leader_id)
         else:
             _revert(shard, group, new, old)
+            if offset != NOT_IN_THE_LOG:
+                # A replay would find the replacement. Kafka leaves it there, so that the old id is
+                # valid until the coordinator moves and fenced from then on.
+                shard.write_group(group, lambda *_: None)
             request.answer(join_rejected(request, code, NO_MEMBER_ID))
 
     shard.write_group(group, written)

@@ -61,7 +61,7 @@ def _write_assignments(shard: CoordinatorShard, group: Group, request: Request) 
     assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
     generation = group.generation
 
-    def written(code: int) -> None:
+    def written(code: int, _: int) -> None:
         # A member may have joined while the record was being replicated.
         if group.state is not GroupState.COMPLETING or group.generation != generation:
             return
