@@ -5,12 +5,13 @@ Source: DefaultMetadataUpdater in NetworkClient.java (clients 4.3.1); KIP-899.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Protocol
 
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.metadata_response import decode_answer
 from kprod.cluster.refresh_schedule import NEVER_MS
-from kprod.errors import AuthenticationFailed, BrokerError, UnsupportedVersion
+from kprod.errors import AuthenticationFailed, BrokerError, Disconnected, UnsupportedVersion
 from kprod.model import Node
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connections import Connections
@@ -133,13 +134,13 @@ class MetadataUpdater:
                     body=body,
                     leaders=self._metadata.snapshot.all_leaders(),
                     principal=self._metadata.principal,
-                    on_complete=self._on_complete,
+                    on_complete=partial(self._on_complete, node.address),
                 ),
                 now_ms,
             )
         return NEVER_MS
 
-    def _on_complete(self, outcome: Outcome) -> None:
+    def _on_complete(self, address: str, outcome: Outcome) -> None:
         error = outcome.error
         if isinstance(outcome.body, BrokerError):
             error = outcome.body
@@ -147,6 +148,8 @@ class MetadataUpdater:
             self._metadata.handle_response(outcome.body, outcome.now_ms)
             return
         assert error is not None  # noqa: S101 - an outcome has one or the other
+        if type(error) is Disconnected and address not in str(error):
+            error = Disconnected(f"{address}: {error}")
         self._metadata.handle_failure(error, outcome.now_ms)
         if isinstance(error, AuthenticationFailed | UnsupportedVersion):
             self._metadata.fail_waiters(error)

@@ -66,7 +66,7 @@ class Pipe:
         has_ended: Nothing more will arrive.
         held_until_ns: Time before which nothing in flight arrives.
         is_swallowing: Written bytes vanish.
-        spoiler: Takes written bytes and returns how many of them leave; None lets all leave.
+        spoiler: Takes written bytes and returns those that leave; None lets all leave.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Pipe:
         self.has_ended = False
         self.held_until_ns = 0
         self.is_swallowing = False
-        self.spoiler: Callable[[bytes], int] | None = None
+        self.spoiler: Callable[[bytes], bytes] | None = None
         self.on_room: Callable[[], object] = lambda: None
         self._scheduler = scheduler
         self._conditions = conditions
@@ -102,7 +102,7 @@ class Pipe:
         taken = data[: self.room]
         if self.is_swallowing:
             return len(taken)
-        leaving = taken if self.spoiler is None else taken[: self.spoiler(taken)]
+        leaving = taken if self.spoiler is None else self.spoiler(taken)
         self._launch_slices(leaving)
         return len(taken)
 

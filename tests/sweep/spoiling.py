@@ -124,12 +124,12 @@ class Spoiler:
         """Look at the bytes written on a new link."""
         connection = self._cut.new_connection()
 
-        def spoil(side: Callable[[bytes], int], data: bytes) -> int:
+        def spoil(side: Callable[[bytes], int], data: bytes) -> bytes:
             was_over = connection.is_over
             leaving = side(data)
             if connection.is_over and not was_over:
                 self._end(link)
-            return leaving
+            return data[:leaving]
 
         link.up.spoiler = partial(spoil, connection.request)
         link.down.spoiler = partial(spoil, connection.response)

@@ -104,7 +104,11 @@ class TlsStream:
                 self._ciphertext = memoryview(_INTERNAL_ERROR)
             self._is_over = True
             received_bytes = 0
-        self.flush()
+        try:
+            self.flush()
+        except OSError:  # the client is gone; its requests before that count
+            self._is_over = True
+            self._ciphertext = memoryview(b"")
         return received_bytes or (0 if self._is_over else None)
 
     def send(self, pieces: Sequence[memoryview]) -> int:

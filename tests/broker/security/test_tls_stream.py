@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -12,6 +12,7 @@ from kafka import KafkaProducer
 
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.broker.security.authority import authority
+from kprod.broker.security.tls_stream import TlsStream
 from kprod.errors import ConfigError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec, response_codec
@@ -148,6 +149,42 @@ def test_a_client_certificate_is_asked_for(tmp_path_factory: pytest.TempPathFact
         context.load_cert_chain(path)
         with connected(cluster, context) as connection:
             assert ApiKey.PRODUCE in ask_versions(connection)
+
+
+class GoneStream:
+    """A client that has sent bytes, and takes none."""
+
+    peer = "127.0.0.1:1"
+
+    def __init__(self, received: bytes) -> None:
+        """Give these bytes, then the end of the stream."""
+        self.received = received
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        """Give them."""
+        count = len(self.received)
+        buffer[:count], self.received = self.received, b""
+        return count
+
+    def send(self, pieces: Sequence[memoryview]) -> int:
+        """Fail, as a socket whose peer is gone."""
+        raise BrokenPipeError(sum(map(len, pieces)))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_a_client_that_leaves_in_the_handshake_ends_its_connection_only() -> None:
+    """The broker's answer to its bytes cannot be sent, which is the end of the stream."""
+    outgoing = ssl.MemoryBIO()
+    context = ssl.create_default_context(cadata=authority().pem)
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    below = GoneStream(outgoing.read())
+    stream = TlsStream(below, authority().server_context(BrokerSecurity(protocol="SSL")))
+    assert stream.receive_into(memoryview(bytearray(1 << 18))) == 0
+    assert not stream.has_output
+    stream.close()
 
 
 def test_bytes_may_come_and_go_one_by_one() -> None:
