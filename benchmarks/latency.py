@@ -62,7 +62,7 @@ def benchmark(report: Report) -> None:
 
 
 def _measured(client: str, address: str, count: int) -> Mapping[str, float]:
-    with _senders[client](address) as send_one:
+    with SENDERS[client]({"bootstrap.servers": address}, TOPIC) as send_one:
         for _ in range(WARM_UP):
             send_one()
         taken_ns = []
@@ -81,26 +81,24 @@ def _measured(client: str, address: str, count: int) -> Mapping[str, float]:
 
 
 @contextlib.contextmanager
-def _kprod(address: str) -> Generator[Callable[[], object]]:
+def _kprod(settings: Mapping[str, str], topic: str) -> Generator[Callable[[], object]]:
     import kprod  # noqa: PLC0415 - each child has one client only
 
-    with kprod.Producer(bootstrap_servers=address, linger_ms=0) as producer:
-        yield lambda: producer.send(TOPIC, VALUE, partition=0).result()
+    with kprod.Producer(settings, linger_ms=0) as producer:
+        yield lambda: producer.send(topic, VALUE, partition=0).result()
 
 
 @contextlib.contextmanager
-def _confluent(address: str) -> Generator[Callable[[], object]]:
+def _confluent(settings: Mapping[str, str], topic: str) -> Generator[Callable[[], object]]:
     import confluent_kafka  # noqa: PLC0415 - as above
 
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": address, "linger.ms": 0, "enable.idempotence": True}
-    )
+    producer = confluent_kafka.Producer({**settings, "linger.ms": 0, "enable.idempotence": True})
     errors: list[object] = []
 
     def send_one() -> None:
         errors.clear()
         producer.produce(
-            TOPIC, VALUE, partition=0, on_delivery=lambda error, _: errors.append(error)
+            topic, VALUE, partition=0, on_delivery=lambda error, _: errors.append(error)
         )
         while not errors:
             producer.poll(1)
@@ -113,7 +111,8 @@ def _confluent(address: str) -> Generator[Callable[[], object]]:
         producer.flush()
 
 
-_senders = {"kprod": _kprod, "confluent-kafka": _confluent}
+SENDERS = {"kprod": _kprod, "confluent-kafka": _confluent}
+"""By client: open it with settings and a topic; gives a function that sends one record."""
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Source: Kafka 4.3.1 broker settings; KIP-651 for PEM, KIP-768 for the keys of to
 """
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class SecuredKafka(KafkaNodes):
         token_key: Signs tokens that the node accepts.
     """
 
-    def __init__(self, artifacts: Artifacts) -> None:
+    def __init__(self, artifacts: Artifacts, *, java_flags: Sequence[str] = QUICK_JAVA) -> None:
         """Choose ports, and write certificates."""
         super().__init__(artifacts)
         self.ca = trustme.CA()
@@ -59,7 +59,7 @@ class SecuredKafka(KafkaNodes):
         keys = self.directory / "jwks.json"
         keys.write_text(json.dumps({"keys": [self.token_key.as_dict(private=False)]}), "utf-8")
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
-        self.tools = KafkaTools(artifacts, (*QUICK_JAVA, allowed))
+        self.tools = KafkaTools(artifacts, (*java_flags, allowed))
         self._listener_lease = PortLease(len(LISTENERS))
         self._listener_ports = dict(zip(LISTENERS, self._listener_lease.ports, strict=True))
         self._write_certificates()
