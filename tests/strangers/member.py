@@ -28,8 +28,10 @@ from kafka.errors import KafkaError
 
 HEARTBEAT_MS, COMMIT_MS = 300, 200
 KAFKA_PYTHON_POLL_MS = 4_000
-"""Longer than a rebalance lasts: a poll that ends within one may leave kafka-python 3.0.12 without
-heartbeats and fetches for ever (its SyncGroup response comes, and nothing takes it)."""
+"""Longer than a rebalance lasts: a shorter poll can leave kafka-python 3.0.12 without heartbeats
+and fetches for ever, here as on Apache Kafka. A leader that joins because the topics' metadata
+changed (`need_rejoin`) no longer needs to join once it has made the assignment. If the poll ends
+between that and the response of its SyncGroup, no later poll takes the response."""
 
 KAFKA_PYTHON: Mapping[str, Any] = {
     "range": kafka_range.RangePartitionAssignor,
