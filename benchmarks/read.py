@@ -28,7 +28,8 @@ import race_brokers
 import read_waits
 from measure import child_figures
 from race_brokers import ANSWER_S, RaceBroker
-from read_clients import QUEUES, READERS, ReadLoad
+from read_clients import READERS
+from read_load import QUEUES, ReadLoad
 from report import Contestant, Report, main
 from report_values import Metric
 

@@ -12,139 +12,12 @@ record but the length of its value.
 Thread-safety: one reader a process, on the main thread.
 """
 
-import asyncio
 import itertools
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from measure import own_process_figures
-
-CHECKED_COUNT = 500_000
-CHUNK = 10_000
-FETCH_BYTES = 4 << 20
-IDLE_MAX_S = 20.0  # a reader to which nothing comes for so long has failed
-QUEUES: Mapping[str, Mapping[str, int]] = {
-    "as it comes": {},
-    "1 GiB": {"queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 1 << 20},
-    "1 GiB, fetches of 4 MiB": {
-        "queued.min.messages": 1_000_000,
-        "queued.max.messages.kbytes": 1 << 20,
-        "max.partition.fetch.bytes": FETCH_BYTES,
-    },
-}
-
-Place = tuple[int, int]  # partition, offset
-
-
-@dataclass(slots=True)
-class ReadLoad:
-    """A topic to read, and the records read so far.
-
-    Attributes:
-        address: `host:port`.
-        topic: Filled; read from its beginning.
-        partitions: Number of the topic's partitions.
-        record_count: Number of the topic's records.
-        seconds: Least time of reading; the current round is not finished.
-        queue: A key of `QUEUES`.
-        value_bytes: Lengths of the values that were read in the timed part.
-    """
-
-    address: str
-    topic: str
-    partitions: int
-    record_count: int
-    seconds: float
-    queue: str
-    value_bytes: int = field(default=0)
-    _seen: int = field(default=0)
-    _in_round: int = field(default=0)
-    _began_s: float = field(default=0.0)
-    _cpu_s: float = field(default=0.0)
-    _elapsed_s: float = field(default=0.0)
-    _idle_since_s: float = field(default=0.0)
-    _next: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def check_count(self) -> int:
-        """Minimum number of records that the check reads."""
-        return min(CHECKED_COUNT, self.record_count)
-
-    def check(self, places: Sequence[Place]) -> bool:
-        """Check that offsets follow one another, from 0.
-
-        Args:
-            places: Partition and offset of records as they came.
-
-        Returns:
-            Whether more are wanted.
-
-        Raises:
-            RuntimeError: They do not.
-        """
-        for partition, offset in places:
-            if offset != self._next.get(partition, 0):
-                wanted = self._next.get(partition, 0)
-                raise RuntimeError(f"partition {partition}: offset {offset}, not {wanted}")
-            self._next[partition] = offset + 1
-            self._seen += 1
-        return self._seen < self.check_count
-
-    def begin(self) -> None:
-        """Start the clocks; the reader has gone back to the beginning."""
-        self._seen = 0
-        self._cpu_s = time.process_time()
-        self._began_s = self._idle_since_s = time.perf_counter()
-
-    def take(self, count: int, value_bytes: int) -> bool:
-        """Count records.
-
-        Args:
-            count: Number of records that have been read.
-            value_bytes: The lengths of their values.
-
-        Returns:
-            Whether this is the end of a round: the reader must go back to the beginning.
-
-        Raises:
-            RuntimeError: Nothing came for long, or more than there is.
-        """
-        now_s = time.perf_counter()
-        if count:
-            self._idle_since_s = now_s
-        elif now_s - self._idle_since_s > IDLE_MAX_S:
-            raise RuntimeError(f"nothing came for {IDLE_MAX_S:g} s after {self._in_round} records")
-        self._seen += count
-        self._in_round += count
-        self.value_bytes += value_bytes
-        if self._in_round > self.record_count:
-            raise RuntimeError(f"{self._in_round} records of {self.record_count}")
-        if self._in_round < self.record_count:
-            return False
-        self._in_round = 0
-        return True
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the time is not over; stops the clocks if it is."""
-        elapsed_s = time.perf_counter() - self._began_s
-        if elapsed_s < self.seconds:
-            return True
-        self._elapsed_s = elapsed_s
-        self._cpu_s = time.process_time() - self._cpu_s
-        return False
-
-    def figures(self) -> Mapping[str, float]:
-        """The results of the run."""
-        return {
-            "count": self._seen,
-            "elapsed_s": self._elapsed_s,
-            "cpu_s": self._cpu_s,
-            "value_bytes": self.value_bytes,
-            "peak_bytes": own_process_figures()["peak_bytes"],
-        }
+from read_load import CHUNK, FETCH_BYTES, QUEUES, ReadLoad, counted
+from read_loops import aiokafka_async, aiokafka_getmany, kprod_async
 
 
 def _kprod(load: ReadLoad) -> Any:  # noqa: ANN401 - each process imports one client only
@@ -291,51 +164,6 @@ def confluent_arrow(load: ReadLoad) -> None:
     consumer.close()
 
 
-def aiokafka_getmany(load: ReadLoad) -> None:
-    """aiokafka, `getmany` with ten thousand records a call."""
-    asyncio.run(_aiokafka(load))
-
-
-async def _aiokafka(load: ReadLoad) -> None:
-    import aiokafka  # noqa: PLC0415 - as above
-
-    partitions = [aiokafka.TopicPartition(load.topic, each) for each in range(load.partitions)]
-    consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=load.address,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-
-    def go_back() -> None:
-        for each in partitions:
-            consumer.seek(each, 0)
-
-    async with consumer:
-        consumer.assign(partitions)
-        is_checking = True
-        while is_checking:
-            found = await consumer.getmany(timeout_ms=1_000, max_records=CHUNK)
-            is_checking = load.check(
-                [(it.partition, it.offset) for records in found.values() for it in records]
-            )
-        go_back()
-        load.begin()
-        while load.goes_on:
-            if load.take(*_counted(await consumer.getmany(timeout_ms=1_000, max_records=CHUNK))):
-                go_back()
-
-
-def _counted(found: Mapping[Any, Sequence[Any]]) -> tuple[int, int]:
-    """Touch every value: returns how many there are, and their lengths together."""
-    count = total = 0
-    for records in found.values():
-        count += len(records)
-        for record in records:
-            total += len(record.value)
-    return count, total
-
-
 def kafka_python_poll(load: ReadLoad) -> None:
     """kafka-python, `poll` with ten thousand records a call."""
     import kafka  # noqa: PLC0415 - as above
@@ -358,7 +186,7 @@ def kafka_python_poll(load: ReadLoad) -> None:
     consumer.seek_to_beginning()
     load.begin()
     while load.goes_on:
-        if load.take(*_counted(consumer.poll(1_000))):
+        if load.take(*counted(consumer.poll(1_000))):
             consumer.seek_to_beginning()
     consumer.close()
 
@@ -367,9 +195,11 @@ READERS: Mapping[str, Callable[[ReadLoad], None]] = {
     "kprod, iterate": kprod_iterate,
     "kprod, poll": kprod_poll,
     "kprod, poll_arrow": kprod_arrow,
+    "kprod, async for": kprod_async,
     "confluent-kafka, consume": confluent_consume,
     "confluent-kafka, poll": confluent_poll,
     "confluent-kafka, consume + Arrow": confluent_arrow,
     "aiokafka, getmany": aiokafka_getmany,
+    "aiokafka, async for": aiokafka_async,
     "kafka-python, poll": kafka_python_poll,
 }

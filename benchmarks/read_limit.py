@@ -11,7 +11,7 @@ Thread-safety: one thread, the caller's.
 import socket
 import struct
 
-from read_clients import FETCH_BYTES, ReadLoad
+from read_load import FETCH_BYTES, ReadLoad
 
 from kprod.consumer.batch_ends import last_batch
 

@@ -1,8 +1,8 @@
 """kprod: a fast and honest Kafka client for Python.
 
-The faces, `Producer`, `AsyncProducer` and `Consumer`, and what belongs to them are imported when
-they are first asked for: a program that reads needs no producer, one that sends no decoders, and
-neither needs asyncio.
+The faces, `Producer`, `Consumer` and their asynchronous forms, and what belongs to them are
+imported when they are first asked for: a program that reads needs no producer, one that sends no
+decoders, and neither needs asyncio.
 """
 
 from importlib import import_module
@@ -22,7 +22,8 @@ from kprod.model import Acks, Codec, OffsetAndTimestamp, RecordMetadata, TopicPa
 from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
-    from kprod.aio import AsyncProducer
+    from kprod.aio.async_consumer import AsyncConsumer
+    from kprod.aio.async_producer import AsyncProducer
     from kprod.config.consumer_settings import ConsumerSettings
     from kprod.config.producer_settings import ProducerSettings
     from kprod.consumer.consumer import Consumer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acks",
+    "AsyncConsumer",
     "AsyncProducer",
     "Codec",
     "Consumer",
@@ -66,7 +68,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
     homes = {
-        "AsyncProducer": "kprod.aio",
+        "AsyncConsumer": "kprod.aio.async_consumer",
+        "AsyncProducer": "kprod.aio.async_producer",
         "Consumer": "kprod.consumer.consumer",
         "ConsumerRecord": "kprod.record.blocks",
         "ConsumerSettings": "kprod.config.consumer_settings",

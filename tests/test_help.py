@@ -11,7 +11,8 @@ import pytest
 import kprod
 from kprod.broker import EmbeddedCluster
 
-FACES = (kprod.Producer, kprod.AsyncProducer, kprod.Consumer, EmbeddedCluster)
+READERS = (kprod.Consumer, kprod.AsyncConsumer)
+FACES = (kprod.Producer, kprod.AsyncProducer, *READERS, EmbeddedCluster)
 ADDRESS = "localhost:9092"
 
 
@@ -32,13 +33,13 @@ def _example(face: type) -> str:
 def test_the_example_runs(face: type, address: str, capsys: pytest.CaptureFixture[str]) -> None:
     """As it stands, but for the address; and a consumer finds a record, and an end."""
     code = _example(face).replace(f'"{ADDRESS}"', f'"{address}"')
-    if face is kprod.Consumer:
+    if face in READERS:
         with kprod.Producer(bootstrap_servers=address) as producer:
             producer.send("orders", b"from orders").result(timeout=30)
         more = 'auto_offset_reset="earliest", consumer_timeout_ms=1_000'
         code = code.replace(f'"{address}"', f'"{address}", {more}')
     names: dict[str, object] = {face.__name__: face}
-    if "await" in code:
+    if "await" in code or "async" in code:
         code = f"async def main():\n{textwrap.indent(code, '    ')}\n"
         exec(code, names)  # noqa: S102 - the project's own docstring
         main = names["main"]

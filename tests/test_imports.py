@@ -58,7 +58,13 @@ def test_the_package_alone_loads_neither_face() -> None:
     }
 
 
-@pytest.mark.parametrize(("face", "other"), [("Producer", "consumer"), ("Consumer", "producer")])
+@pytest.mark.parametrize(
+    ("face", "other"),
+    [
+        *(("Producer", "consumer"), ("Consumer", "producer")),
+        *(("AsyncProducer", "consumer"), ("AsyncConsumer", "producer")),
+    ],
+)
 def test_a_face_loads_nothing_of_the_other(face: str, other: str) -> None:
     """They share what talks to brokers, and no more."""
     assert _below(f"kprod.{other}", f"from kprod import {face}") == set()
@@ -74,6 +80,7 @@ def test_a_face_defines_no_dataclass(face: str) -> None:
     ("code", "package"),
     [
         ("kprod.AsyncProducer", "asyncio"),
+        ("kprod.AsyncConsumer", "asyncio"),
         ("kprod.serialization.serialize_json({})", "orjson"),
         ("kprod.compression.compress(1, b'')", "zlib"),
         ("kprod.compression.compress(2, b'')", "snappy"),

@@ -29,7 +29,15 @@ CHECKED_BY_PRIVATE_MEANS = {
 }
 
 PUBLIC = {
-    *("Acks", "AsyncProducer", "Codec", "Interceptor", "KprodError", "OutgoingRecord"),
+    *(
+        "Acks",
+        "AsyncConsumer",
+        "AsyncProducer",
+        "Codec",
+        "Interceptor",
+        "KprodError",
+        "OutgoingRecord",
+    ),
     *("Partitioner", "Persistence", "Producer", "ProducerHealth", "ProducerSettings"),
     "RecordFuture",
     *("Consumer", "ConsumerInterceptor", "ConsumerRecord", "ConsumerSettings", "Deserializer"),
@@ -118,6 +126,7 @@ MEMBERS: dict[type, set[str]] = {
     kprod.Producer: PRODUCER | {"_kprod"},
     kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
     kprod.Consumer: CONSUMER | {"_kprod"},
+    kprod.AsyncConsumer: (CONSUMER - {"wakeup"}) | {"_kprod", "start"},
     kprod.RecordFuture: FUTURE,
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})
     | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},

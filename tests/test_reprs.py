@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kprod import AsyncProducer, Consumer, Producer
+from kprod import AsyncConsumer, AsyncProducer, Consumer, Producer
 from kprod.broker import EmbeddedCluster
 from kprod.errors import ConfigError
 
@@ -42,7 +42,7 @@ def test_many_brokers_are_counted() -> None:
 
 def test_an_object_whose_init_has_not_run_says_so() -> None:
     """A debugger shows it, too, while an error is looked at."""
-    for kind in (Producer, AsyncProducer, Consumer, EmbeddedCluster):
+    for kind in (Producer, AsyncProducer, Consumer, AsyncConsumer, EmbeddedCluster):
         assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__}, not made")
 
 

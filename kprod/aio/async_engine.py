@@ -16,7 +16,8 @@ from weakref import WeakValueDictionary
 from kprod._core.aio.async_send import AsyncSendPath, Sending, not_open
 from kprod._core.outcome.record_future import RecordFuture
 from kprod.aio.memory_wait_queue import MemoryWaitQueue
-from kprod.aio.task_waits import in_own_thread, until_finished, wait_through
+from kprod.aio.producer_waits import until_finished, wait_through
+from kprod.aio.task_waits import in_own_thread
 from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kprod._core.arrow.arrow_records import ArrowColumns
 from kprod.consumer.consumer_engine import ConsumerEngine
+from kprod.consumer.record_reading import ReadCall
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,13 +30,46 @@ def poll_arrow(
     timestamp_type: bool,
 ) -> "pa.RecordBatch":
     """Implement `Consumer.poll_arrow`."""
+    call = arrow_call(
+        engine,
+        max_rows=max_rows,
+        max_bytes=max_bytes,
+        leader_epoch=leader_epoch,
+        timestamp_type=timestamp_type,
+    )
+    return engine.reading.hand_out(call.take, engine.parts.until_ms(timeout), call.finish)
+
+
+def arrow_call(
+    engine: ConsumerEngine,
+    *,
+    max_rows: int,
+    max_bytes: int,
+    leader_epoch: bool,
+    timestamp_type: bool,
+) -> ReadCall[int, "pa.RecordBatch"]:
+    """Return the read of `poll_arrow`.
+
+    Args:
+        engine: The consumer's engine.
+        max_rows: As for `Consumer.poll_arrow`.
+        max_bytes: As there.
+        leader_epoch: As there.
+        timestamp_type: As there.
+
+    Returns:
+        The read, which can be made once.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        TypeError, ValueError: An argument is no number, or out of bounds.
+    """
     record_batch = _record_batch()
     _check("max_rows", max_rows)
     _check("max_bytes", max_bytes)
     columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
     take = partial(engine.parts.hand_over.take_columns, columns, max_rows, max_bytes)
-    until_ms = engine.parts.until_ms(timeout)
-    return engine.reading.hand_out(take, until_ms, lambda _: record_batch(columns))
+    return ReadCall(take, lambda _: record_batch(columns))
 
 
 def _check(name: str, given: object) -> None:

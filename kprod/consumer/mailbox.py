@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from kprod.clock import Clock
-from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters
+from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters, Waiter
 from kprod.errors import KprodError
 from kprod.threads import make_lock
 
@@ -87,6 +87,22 @@ class Mailbox:
     def notify(self) -> None:
         """Wake all waiting threads, which check their conditions again."""
         self._waiters.wake_all()
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Have the next `notify` release a waiter, which then checks its condition.
+
+        Args:
+            waiter: The signal of an event loop; each call of `notify` needs another `add_waiter`.
+        """
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """Undo `add_waiter`; nothing happens if the waiter was released.
+
+        Args:
+            waiter: A waiter.
+        """
+        self._waiters.remove(waiter)
 
     def wait(self, is_ready: Callable[[], bool], clock: Clock, until_ms: int | None) -> None:
         """Wait for `notify`, unless the condition holds already.

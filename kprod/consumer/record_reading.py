@@ -10,7 +10,7 @@ Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from kprod._core.reader_claim import ReaderClaim
 from kprod.consumer.iterator_chunk import IteratorChunk
@@ -23,6 +23,20 @@ from kprod.threads import current_ident
 
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
+
+
+class ReadCall(NamedTuple, Generic[Taken, Result]):
+    """A kind of read, for a thread or a task.
+
+    Attributes:
+        take: Returns a true value when there are records.
+        finish: Converts what `take` returned.
+        raises_problem: Whether to raise a problem of a topic at the deadline.
+    """
+
+    take: Callable[[], Taken]
+    finish: Callable[[Taken], Result]
+    raises_problem: bool = True
 
 
 class Reading:
@@ -59,11 +73,25 @@ class Reading:
 
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
         """Implement `Consumer.poll`."""
+        call = self.records_call(max_records)
+        return self.hand_out(call.take, self._parts.until_ms(timeout), call.finish)
+
+    def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
+        """Return the read of `poll`.
+
+        Args:
+            max_records: As for `poll`.
+
+        Returns:
+            The read.
+
+        Raises:
+            TypeError, ValueError: `max_records` is no number, or out of bounds.
+        """
         count = (
             self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
         )
-        take = partial(self._parts.hand_over.take, count)
-        return self.hand_out(take, self._parts.until_ms(timeout), self._intercepted)
+        return ReadCall(partial(self._parts.hand_over.take, count), self._intercepted)
 
     def hand_out(
         self,
@@ -108,14 +136,19 @@ class Reading:
         Returns:
             A chunk; None if no record arrived within `consumer_timeout_ms`.
         """
-        parts = self._parts
+        parts, call = self._parts, self.chunk_call()
         limit_ms = parts.config.consumer_timeout_ms
         until_ms = None if limit_ms < 0 else parts.clock.now_ms() + limit_ms
-        take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
         while True:
-            chunk = self.hand_out(take, until_ms, self._chunk_of, raises_problem=False)
+            chunk = self.hand_out(call.take, until_ms, call.finish, raises_problem=False)
             if chunk is not False:
                 return chunk
+
+    def chunk_call(self) -> ReadCall[list[Any], IteratorChunk | Literal[False] | None]:
+        """Return the read of an iterator's chunk; False if the interceptors leave no record."""
+        parts = self._parts
+        take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
+        return ReadCall(take, self._chunk_of, raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
         return self._parts.interceptors.on_consume(records) if records else records
@@ -169,9 +202,10 @@ class Reading:
                 if problem is not None and raises_problem:
                     raise problem
                 return taken
-            self._parts.wait(self._has_news, until_ms)
+            self._parts.wait(self.has_news, until_ms)
 
-    def _has_news(self) -> bool:
+    def has_news(self) -> bool:
+        """Return whether another attempt may do something; any thread."""
         return (
             self._parts.hand_over.has_work
             or self._parts.mailbox.has_steps

@@ -13,14 +13,16 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import read_clients  # noqa: E402 - lies beside the package
 import read_limit  # noqa: E402
+import read_load  # noqa: E402
+import read_loops  # noqa: E402
 
 COUNT = 3_000
 VALUE = b"v" * 100
 
 
-def load_of(address: str = "", seconds: float = 0.0) -> read_clients.ReadLoad:
+def load_of(address: str = "", seconds: float = 0.0) -> read_load.ReadLoad:
     """The load of a topic with two partitions."""
-    return read_clients.ReadLoad(address, "race", 2, COUNT, seconds, "as it comes")
+    return read_load.ReadLoad(address, "race", 2, COUNT, seconds, "as it comes")
 
 
 def test_a_gap_is_found() -> None:
@@ -48,11 +50,12 @@ def test_a_round_ends_with_the_last_record() -> None:
 
 
 def test_readers_read_every_record_again_and_again() -> None:
-    """The three ways of kprod, and the limit's requests."""
+    """The four ways of kprod, and the limit's requests."""
     runs = [
         read_clients.kprod_iterate,
         read_clients.kprod_poll,
         read_clients.kprod_arrow,
+        read_loops.kprod_async,
         read_limit.replay,
     ]
     with EmbeddedCluster(brokers=1) as cluster:

@@ -21,7 +21,9 @@ COPIES: list[Callable[[Any], object]] = [
 ]
 
 
-OWNERS = ("Producer", "AsyncProducer", "Consumer", "EmbeddedCluster", "RecordFuture")
+OWNERS = (
+    *("Producer", "AsyncProducer", "Consumer", "AsyncConsumer", "EmbeddedCluster", "RecordFuture"),
+)
 
 
 @pytest.fixture(params=OWNERS)
@@ -30,6 +32,8 @@ def rejecting(request: pytest.FixtureRequest) -> Iterator[object]:
     if request.param == "Consumer":
         with kprod.Consumer(bootstrap_servers="localhost:1") as consumer:
             yield consumer
+    elif request.param == "AsyncConsumer":
+        yield kprod.AsyncConsumer(bootstrap_servers="localhost:1")
     else:
         yield _owner(request.param)
 

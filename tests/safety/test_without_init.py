@@ -105,6 +105,31 @@ def test_an_async_subclass_that_forgets_super_init_is_told_so() -> None:
     assert told == ["start", "flush", "purge", "close", "send"]
 
 
+def test_an_async_consumer_s_subclass_that_forgets_super_init_is_told_so() -> None:
+    """Its methods are coroutines, too."""
+    told = run_in_child(
+        """
+        import asyncio
+        from kprod.aio import AsyncConsumer
+
+        class Forgetful(AsyncConsumer):
+            def __init__(self):
+                pass
+
+        async def main():
+            for name in ("start", "poll", "close"):
+                try:
+                    await getattr(Forgetful(), name)()
+                except RuntimeError as error:
+                    assert "must call AsyncConsumer.__init__" in str(error), error
+                    print(name)
+
+        asyncio.run(main())
+        """
+    )
+    assert told == ["start", "poll", "close"]
+
+
 def test_init_is_called_once() -> None:
     """A second call would leave the first engine's thread and connections to nobody."""
     stage = Stage({"orders": [1]})

@@ -2,6 +2,7 @@
 
 import kprod
 from kprod import (
+    AsyncConsumer,
     AsyncProducer,
     Consumer,
     ConsumerRecord,
@@ -104,6 +105,14 @@ async def awaits(producer: AsyncProducer) -> None:
     producer.send("orders", b"value").result()  # wrong
     metadata = await producer.send_and_wait("orders", b"value")
     print(metadata[0].offset)  # wrong
+
+
+async def awaits_records(consumer: AsyncConsumer) -> None:
+    """Forget an await, or that a consumer is asynchronous."""
+    AsyncConsumer("orders", bootstrap_servers="a:1", fetch_min_byte=1)  # wrong
+    print(len(consumer.poll(1)))  # wrong
+    print(list(consumer))  # wrong
+    print(await consumer.poll(max_records="many"))  # wrong
 
 
 def faults(cluster: EmbeddedCluster) -> None:

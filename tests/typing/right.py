@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import kprod
 from kprod import (
     Acks,
+    AsyncConsumer,
     AsyncProducer,
     Codec,
     Consumer,
@@ -121,6 +122,19 @@ def read() -> int:
             found += record.partition + len(record.headers)
         ends: dict[TopicPartition, int] = consumer.end_offsets([("orders", 0)])
         return found + sum(ends.values())
+
+
+async def read_in_a_loop() -> int:
+    """Read in every way of asyncio."""
+    async with AsyncConsumer(
+        "orders", settings=READING, bootstrap_servers="localhost:9092", max_poll_records=5
+    ) as consumer:
+        found = size_of(await consumer.poll(timeout=1.5, max_records=10))
+        consumer.seek(("orders", 0), 3)
+        async for record in consumer:
+            found += record.partition + len(record.headers)
+        ends: dict[TopicPartition, int] = await consumer.end_offsets([("orders", 0)])
+        return found + sum(ends.values()) + await consumer.position(("orders", 0))
 
 
 def on_a_broker() -> None:

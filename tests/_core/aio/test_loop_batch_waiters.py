@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kprod.aio.task_waits import until_finished
+from kprod.aio.producer_waits import until_finished
 from kprod.errors import BrokerError
 from kprod.model import RecordMetadata
 from tests.producer.bench import TOPIC, Bench

@@ -1,0 +1,148 @@
+"""Uses a consumer's engine from asyncio: the same engine, with waits that do not block the loop.
+
+The I/O thread is the same one, so a loop is never held up by the network, nor fetching by a loop.
+
+Thread-safety: one event loop at a time; `start` and `close` from any.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kprod.aio.async_reading import AsyncReading
+from kprod.aio.task_waits import in_own_thread
+from kprod.config.address import shown_addresses
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.assignment import check_topic
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_engine import ConsumerEngine
+from kprod.consumer.consumer_face import engine_of
+from kprod.errors import ClosedError
+from kprod.threads import make_lock
+
+T = TypeVar("T")
+
+
+class AsyncConsumerEngine:
+    """One asynchronous consumer without its public class."""
+
+    __slots__ = (
+        "_config",
+        "_consumer",
+        "_given",
+        "_is_closed",
+        "_reading",
+        "_start_lock",
+        "_topics",
+    )
+
+    def __init__(self, topics: tuple[str, ...], given: Mapping[str, object]) -> None:
+        """Check the arguments; nothing runs yet.
+
+        Args:
+            topics: Topics to subscribe to at the start.
+            given: Settings by any of their names.
+
+        Raises:
+            ConfigError: A setting is unknown, malformed or out of bounds.
+            TypeError, ValueError: A topic is not a string, or its name is invalid.
+        """
+        self._config = ConsumerConfig.parse(given)
+        self._topics = tuple(check_topic(topic) for topic in topics)
+        self._given = given
+        self._is_closed = False
+        self._start_lock = make_lock()  # guards: the change of `_consumer`, and `_is_closed`
+        self._consumer: Consumer | None = None  # kept after the close, for its metrics
+        self._reading: AsyncReading | None = None
+
+    @property
+    def client_id(self) -> str:
+        """See `AsyncConsumer.client_id`."""
+        return (
+            (self._config.client_id or "") if self._consumer is None else self._consumer.client_id
+        )
+
+    @property
+    def is_unclosed(self) -> bool:
+        """Whether it was started and not closed."""
+        return self._consumer is not None and not self._is_closed
+
+    def start(self) -> None:
+        """See `AsyncConsumer.start`."""
+        with self._start_lock:
+            if self._is_closed:
+                raise ClosedError("the consumer is closed; make another")
+            if self._consumer is None:
+                self._consumer = Consumer(*self._topics, settings=self._given)
+
+    @property
+    def consumer(self) -> Consumer:
+        """The synchronous consumer.
+
+        Raises:
+            ClosedError: It was not started, or is closed.
+        """
+        if self._consumer is None:
+            state = "closed; make another" if self._is_closed else "not started: await start()"
+            raise ClosedError(f"the consumer is {state}")
+        return self._consumer
+
+    @property
+    def engine(self) -> ConsumerEngine:
+        """The synchronous consumer's engine; raises as `consumer` does."""
+        return engine_of(self.consumer)
+
+    @property
+    def reading(self) -> AsyncReading:
+        """The reading part; raises as `consumer` does."""
+        if self._reading is None:
+            self._reading = AsyncReading(self.engine)
+        return self._reading
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """See `AsyncConsumer.metrics`."""
+        return {} if self._consumer is None else self._consumer.metrics()
+
+    async def aside(self, call: Callable[[Consumer], T]) -> T:
+        """Run a call that waits for brokers in a thread of its own.
+
+        Args:
+            call: A method of the synchronous consumer that does not read.
+
+        Returns:
+            The call's result; its exceptions are passed on.
+
+        Raises:
+            ClosedError: It was not started, or is closed.
+        """
+        consumer = self.consumer
+        return await in_own_thread(lambda: call(consumer), f"kprod-ask-{consumer.client_id}")
+
+    async def close(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as Consumer.close
+        """See `AsyncConsumer.close`."""
+        with self._start_lock:
+            consumer, self._is_closed = self._consumer, True
+        if consumer is not None:
+            await in_own_thread(
+                lambda: consumer.close(timeout), f"kprod-close-{consumer.client_id}"
+            )
+
+    def close_soon(self) -> None:
+        """Stop the I/O thread, without waiting for it."""
+        if self._consumer is not None:
+            engine_of(self._consumer).close_soon()
+
+    def described_as(self, name: str) -> str:
+        """Describe the consumer and its state for people.
+
+        Args:
+            name: Name of the public class.
+
+        Returns:
+            The `repr` of the public object.
+        """
+        if self._consumer is not None:
+            return engine_of(self._consumer).described_as(name)
+        state = "closed" if self._is_closed else "not started"
+        servers = shown_addresses(self._config.bootstrap_servers)
+        named = f"{name} {self.client_id!r}" if self.client_id else name
+        return f"<{named}, {state}, bootstrap_servers={servers!r}>"
