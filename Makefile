@@ -113,7 +113,7 @@ BASE ?= HEAD
 timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
 	$(PY) -m tests.timer.system_timer_stress --seconds 20
 
-chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record
+chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record (CHAOS="--security SASL_SSL")
 	$(PY) -m tests.chaos $(CHAOS)
 
 soak: $(VENV)/.built  ## load a producer through proxies for MINUTES=10, with faults; nothing may grow
@@ -146,7 +146,7 @@ lowest: $(VENV)/.built  ## test with the oldest versions of all that kprod requi
 	$(PY) -m tools.test_lowest
 
 # Extras that tests use; logins through Kerberos and clouds are tested with stand-ins.
-USED := arrow cli json opentelemetry perf prometheus testing
+USED := arrow cli json opentelemetry perf prometheus testing tls
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
 lock: $(VENV)/.built  ## choose new versions of the development tools, and the lowest that users may have

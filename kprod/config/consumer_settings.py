@@ -243,13 +243,13 @@ class ConsumerSettings(TypedDict, total=False):
     goes with it."""
 
     ssl_cafile: str
-    """The certificate authorities to trust, instead of the system's."""
+    """The certificate authorities to trust, instead of the system's. PKCS#12 needs `kprod[tls]`."""
 
     ssl_truststore_location: str
-    """The certificate authorities to trust, instead of the system's."""
+    """The certificate authorities to trust, instead of the system's. PKCS#12 needs `kprod[tls]`."""
 
     ssl_ca_location: str
-    """The certificate authorities to trust, instead of the system's."""
+    """The certificate authorities to trust, instead of the system's. PKCS#12 needs `kprod[tls]`."""
 
     ssl_cadata: str
     """The certificate authorities to trust, instead of the system's, as text."""
@@ -260,14 +260,20 @@ class ConsumerSettings(TypedDict, total=False):
     ssl_ca_pem: str
     """The certificate authorities to trust, instead of the system's, as text."""
 
+    ssl_truststore_password: str | Secret
+    """Password of a PKCS#12 file in `ssl_cafile`."""
+
     ssl_certfile: str
-    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given.
+    PKCS#12 needs `kprod[tls]`."""
 
     ssl_keystore_location: str
-    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given.
+    PKCS#12 needs `kprod[tls]`."""
 
     ssl_certificate_location: str
-    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given.
+    PKCS#12 needs `kprod[tls]`."""
 
     ssl_keyfile: str
     """The key of `ssl_certfile`."""
@@ -294,13 +300,13 @@ class ConsumerSettings(TypedDict, total=False):
     """The key of `ssl_certdata`, as PEM text."""
 
     ssl_password: str | Secret
-    """Password of the client's encrypted private key."""
+    """Password of the client's encrypted private key, or of its PKCS#12 file."""
 
     ssl_key_password: str | Secret
-    """Password of the client's encrypted private key."""
+    """Password of the client's encrypted private key, or of its PKCS#12 file."""
 
     ssl_keystore_password: str | Secret
-    """Password of the client's encrypted private key."""
+    """Password of the client's encrypted private key, or of its PKCS#12 file."""
 
     ssl_check_hostname: bool | Literal["https", "none", ""]
     """Whether a broker's certificate must be for the name that it was asked by."""

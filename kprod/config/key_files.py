@@ -13,33 +13,37 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
+from kprod.config.pkcs12 import pem_of_pkcs12
 from kprod.errors import ConfigError
+from kprod.secret import Secret
 
 FILE_BYTES_MAX = 16 << 20  # the system's own authorities are a quarter of a megabyte
 _JKS = bytes.fromhex("fe ed fe ed")
 _DER_SEQUENCE = 0x30
+_PASSWORDS = {"ssl_cafile": "ssl_truststore_password", "ssl_certfile": "ssl_password"}
 
 
-def read_pem(setting: str, path: str) -> str:
-    """Read a PEM file.
+def read_pem(setting: str, path: str, password: Secret | None = None) -> str:
+    """Read a file of PEM text, or of PKCS#12.
 
     Args:
         setting: Name of the setting that has the path, for errors.
         path: The file's path.
+        password: The password of a PKCS#12 file; None for none.
 
     Returns:
-        Its text.
+        Its text; of PKCS#12, the same as PEM, and its key without a password.
 
     Raises:
         ConfigError: It cannot be read, or is something else.
     """
-    text, fault = _read(path)
+    text, fault = _read(setting, path, password)
     if fault is not None:
         raise ConfigError(f"{setting}={path!r} {fault}")
     return text
 
 
-def _read(path: str) -> tuple[str, str | None]:
+def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | None]:
     """Read a text, or a fault: what raises an error has no key among its locals."""
     try:
         with Path(path).open("rb") as file:
@@ -48,6 +52,8 @@ def _read(path: str) -> tuple[str, str | None]:
         return "", f"cannot be read: {error.strerror or error}"
     if len(content) > FILE_BYTES_MAX:
         return "", f"has more than {FILE_BYTES_MAX} bytes"
+    if content[:1] == bytes([_DER_SEQUENCE]) and setting in _PASSWORDS:
+        return pem_of_pkcs12(content, password, _PASSWORDS[setting])
     fault = pem_fault(content)
     return ("" if fault else content.decode("utf-8")), fault
 

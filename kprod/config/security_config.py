@@ -69,9 +69,10 @@ class SecurityConfig(LoginConfig):
         default=None,
         metadata=row(
             "ssl.truststore.location",
-            PlainText("path of a PEM file or of a directory that OpenSSL has hashed"),
+            PlainText("path of a PEM or PKCS#12 file, or of a directory that OpenSSL has hashed"),
             Group.SECURITY,
-            "The certificate authorities to trust, instead of the system's.",
+            "The certificate authorities to trust, instead of the system's. PKCS#12 needs "
+            "`kprod[tls]`.",
             also=("ssl.ca.location",),
         ),
     )
@@ -85,14 +86,23 @@ class SecurityConfig(LoginConfig):
             also=("ssl.ca.pem",),
         ),
     )
+    ssl_truststore_password: Secret | None = field(
+        default=None,
+        metadata=row(
+            "ssl.truststore.password",
+            SecretText(),
+            Group.SECURITY,
+            "Password of a PKCS#12 file in `ssl_cafile`.",
+        ),
+    )
     ssl_certfile: str | None = field(
         default=None,
         metadata=row(
             "ssl.keystore.location",
-            PlainText("path of a PEM file"),
+            PlainText("path of a PEM or PKCS#12 file"),
             Group.SECURITY,
             "The client's own certificate and its chain; its key too, where `ssl_keyfile` is not "
-            "given.",
+            "given. PKCS#12 needs `kprod[tls]`.",
             also=("ssl.certificate.location",),
         ),
     )
@@ -132,7 +142,7 @@ class SecurityConfig(LoginConfig):
             "ssl.key.password",
             SecretText(),
             Group.SECURITY,
-            "Password of the client's encrypted private key.",
+            "Password of the client's encrypted private key, or of its PKCS#12 file.",
             also=("ssl.keystore.password",),
         ),
     )
@@ -247,7 +257,6 @@ _ANSWERS = {
     "ssl_ca_certificate_stores": "the system's authorities are the default; remove it",
     "ssl_engine_location": "kprod loads no OpenSSL engines; pass an ssl_context",
     "ssl_engine_id": "kprod loads no OpenSSL engines; pass an ssl_context",
-    "ssl_truststore_password": "a PEM file of certificates has no password; remove it",
 }
 
 

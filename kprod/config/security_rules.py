@@ -30,6 +30,7 @@ _NEEDS = (
     ("ssl_certdata", ("ssl_keydata",)),
     ("ssl_keydata", ("ssl_certdata",)),
     ("ssl_password", ("ssl_certfile", "ssl_keydata")),
+    ("ssl_truststore_password", ("ssl_cafile",)),
     ("sasl_oauthbearer_client_id", ("sasl_oauthbearer_token_endpoint_url",)),
     ("sasl_oauthbearer_client_secret", ("sasl_oauthbearer_token_endpoint_url",)),
     ("sasl_oauthbearer_scope", ("sasl_oauthbearer_token_endpoint_url",)),

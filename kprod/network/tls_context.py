@@ -105,7 +105,7 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         if os.path.isdir(config.ssl_cafile):  # noqa: PTH112 - a text, as OpenSSL takes it
             context.load_verify_locations(capath=config.ssl_cafile)
         else:
-            pem = read_pem("ssl_cafile", config.ssl_cafile)
+            pem = read_pem("ssl_cafile", config.ssl_cafile, config.ssl_truststore_password)
             _load_authorities(context, f"ssl_cafile={config.ssl_cafile!r}", pem)
     elif config.ssl_cadata is not None:
         fault = pem_fault(config.ssl_cadata.encode())
@@ -143,7 +143,7 @@ def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
 def _identity_fault(context: ssl.SSLContext, config: SecurityConfig) -> str | None:
     """Load them; returns a fault as text, so that no frame of an exception contains a key."""
     if config.ssl_certfile is not None:
-        certificate = read_pem("ssl_certfile", config.ssl_certfile)
+        certificate = read_pem("ssl_certfile", config.ssl_certfile, config.ssl_password)
         if config.ssl_keyfile is None:
             return _chain_fault(context, config, _Chain("ssl_certfile", certificate))
         key = read_pem("ssl_keyfile", config.ssl_keyfile)

@@ -19,6 +19,7 @@ SAMPLES: dict[str, Any] = {
     "ssl_certdata": "-----BEGIN …",
     "ssl_keydata": "-----BEGIN …",
     "ssl_password": "canary",
+    "ssl_truststore_password": "canary",
     "ssl_check_hostname": False,
     "ssl_enabled_protocols": "TLSv1.3",
     "ssl_ciphers": "ECDHE+AESGCM",
@@ -49,6 +50,7 @@ NEEDS = {
     "ssl_certdata": "ssl_keydata",
     "ssl_keydata": "ssl_certdata",
     "ssl_password": "ssl_certfile",
+    "ssl_truststore_password": "ssl_cafile",
 }
 LOGIN = {
     name: SAMPLES[name] for name in ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")

@@ -5,18 +5,24 @@ import ssl
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificates
 
 from kprod import Producer
+from kprod.broker import BrokerSecurity
 from kprod.broker.security.authority import Authority
 from kprod.config import SecurityConfig
 from kprod.errors import ConfigError
@@ -123,6 +129,78 @@ def test_no_key_is_in_a_traceback_with_locals() -> None:
         assert "SecurityConfig(" in text  # locals are shown
         assert "canary" not in text
         assert key[-100:] not in text
+
+
+def packed(password: bytes | None, *, is_truststore: bool) -> bytes:
+    """A PKCS#12 file with alice's key and chain, or with the authority alone."""
+    encryption = NoEncryption() if password is None else BestAvailableEncryption(password)
+    authorities = load_pem_x509_certificates(CA.pem.encode())
+    if is_truststore:
+        return serialize_key_and_certificates(None, None, None, authorities, encryption)
+    own, *above = load_pem_x509_certificates(ALICE.certificate_pem.encode())
+    assert isinstance(KEY, EllipticCurvePrivateKey)
+    return serialize_key_and_certificates(b"alice", KEY, own, above, encryption)
+
+
+@pytest.mark.parametrize("password", [None, PASSWORD])
+def test_pkcs12_is_read(tmp_path: Path, password: str | None) -> None:
+    """A truststore and a keystore, each with its password or without one; told by first bytes."""
+    secret = None if password is None else password.encode()
+    trust, own = tmp_path / "trust.p12", tmp_path / "own.p12"
+    trust.write_bytes(packed(secret, is_truststore=True))
+    own.write_bytes(packed(secret, is_truststore=False))
+    settings = {"ssl.truststore.location": str(trust), "ssl.keystore.location": str(own)}
+    if password is not None:
+        settings |= {"ssl.truststore.password": password, "ssl.keystore.password": password}
+    wanted = BrokerSecurity(protocol="SSL", client_certificates="required")
+    context = make_context(parsed(**settings))
+    assert context.cert_store_stats()["x509_ca"] == 1
+    server = CA.server_context(wanted)
+    assert common_name(context, server) == "alice"
+
+
+def common_name(client_context: ssl.SSLContext, server_context: ssl.SSLContext) -> str:
+    """Shake hands in memory; returns the name in the certificate that the client shows."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(down, up, server_hostname="localhost")
+    server = server_context.wrap_bio(up, down, server_side=True)
+    for _ in range(3):
+        for end in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    shown: Any = server.getpeercert()
+    return str(dict(pair for part in shown["subject"] for pair in part)["commonName"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "password", "why"),
+    [
+        ("ssl_cafile", None, "there is no ssl_truststore_password"),
+        ("ssl_cafile", "canary-of-a-store", "ssl_truststore_password does not open it"),
+        ("ssl_certfile", None, "there is no ssl_password"),
+        ("ssl_certfile", "canary-of-a-store", "ssl_password does not open it"),
+    ],
+)
+def test_a_pkcs12_file_that_cannot_be_opened(
+    tmp_path: Path, setting: str, password: str | None, why: str
+) -> None:
+    """The text names the file, and the setting that has its password."""
+    path = tmp_path / "store.p12"
+    path.write_bytes(packed(PASSWORD.encode(), is_truststore=setting == "ssl_cafile"))
+    name = "ssl_truststore_password" if setting == "ssl_cafile" else "ssl_password"
+    settings = {setting: str(path)} | ({} if password is None else {name: password})
+    with pytest.raises(ConfigError, match=why) as caught:
+        make_context(parsed(**settings))
+    assert str(path) in str(caught.value)
+
+
+def test_pkcs12_needs_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text has its name, and the command that does without."""
+    path = tmp_path / "store.p12"
+    path.write_bytes(packed(None, is_truststore=True))
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    with pytest.raises(ConfigError, match=r"pip install 'kprod\[tls\]'.*openssl pkcs12"):
+        make_context(parsed(ssl_cafile=str(path)))
 
 
 @pytest.mark.parametrize(
