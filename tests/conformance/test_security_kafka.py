@@ -1,5 +1,6 @@
 """TLS and logins at Apache Kafka: logins that are let in, and the name of each mistake."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,22 @@ import pytest
 import trustme
 
 from kprod import Producer
-from kprod.errors import AuthenticationFailed, KprodError, MetadataTimeout, TlsFailed
-from tests.plugins.kafka_secured import MECHANISMS, TOPIC, USERS, SecuredKafka, client_pem
+from kprod.errors import (
+    AuthenticationFailed,
+    DeliveryTimeout,
+    KprodError,
+    MetadataTimeout,
+    Persistence,
+    TlsFailed,
+)
+from tests.plugins.kafka_secured import (
+    LACKING,
+    MECHANISMS,
+    TOPIC,
+    USERS,
+    SecuredKafka,
+    client_pem,
+)
 
 
 def settings_for(kafka: SecuredKafka, listener: str) -> dict[str, Any]:
@@ -72,7 +87,11 @@ def test_a_client_certificate(kafka_secured: SecuredKafka, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("listener", "text"),
-    [("WRONGHOST", "its certificate is not for 'localhost'"), ("EXPIRED", "has expired")],
+    [
+        ("WRONGHOST", "its certificate is not for 'localhost'"),
+        ("EXPIRED", "has expired"),
+        ("NOTYET", "is this machine's clock right?"),
+    ],
 )
 def test_a_wrong_certificate(kafka_secured: SecuredKafka, listener: str, text: str) -> None:
     """Rejected within the first attempt."""
@@ -124,3 +143,52 @@ def test_a_login_where_none_is_taken(kafka_secured: SecuredKafka) -> None:
     """At a listener with TLS alone."""
     settings = settings_for(kafka_secured, "SSL") | {"security.protocol": "SASL_SSL"}
     assert "the listener takes no login" in str(rejection(with_login(settings, "PLAIN")))
+
+
+def test_no_version_in_common(kafka_secured: SecuredKafka) -> None:
+    """A listener of TLS 1.2 only, and a client of TLS 1.3 only."""
+    settings = settings_for(kafka_secured, "TLS12") | {"ssl.enabled.protocols": "TLSv1.3"}
+    assert "no TLS version or cipher in common; ours: TLSv1.3" in str(rejection(settings))
+
+
+def test_a_mechanism_that_is_not_offered(kafka_secured: SecuredKafka) -> None:
+    """The text has those that are."""
+    settings = {
+        "bootstrap.servers": kafka_secured.secured_address("REAUTH"),
+        "security.protocol": "SASL_PLAINTEXT",
+    }
+    error = rejection(with_login(settings, LACKING))
+    assert isinstance(error, AuthenticationFailed)
+    assert f"not {LACKING} (sasl_mechanism)" in str(error)
+    assert "PLAIN" in str(error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_corrected", [True, False])
+def test_records_wait_for_a_right_password(
+    kafka_secured: SecuredKafka, *, is_corrected: bool
+) -> None:
+    """Of a client that was let in before; what cannot be delivered has the rejection as cause."""
+    passwords = [USERS["alice"]]
+    settings = with_login(settings_for(kafka_secured, "SASL_SSL"), "SCRAM-SHA-256")
+    del settings["sasl.password"]
+    limits: dict[str, Any] = {"request_timeout_ms": 5_000, "connections_max_idle_ms": 1_000}
+    with Producer(
+        settings, sasl_plain_password=lambda: passwords[-1], delivery_timeout_ms=8_000, **limits
+    ) as producer:
+        producer.send(TOPIC, b"one").result(60)
+        passwords.append("wrong-secret")
+        while producer.metrics()["producer-metrics"]["connection-count"]:
+            threading.Event().wait(0.05)
+        future = producer.send(TOPIC, b"two")
+        while not producer.metrics()["producer-metrics"]["failed-authentication-total"]:
+            threading.Event().wait(0.05)
+        if is_corrected:
+            passwords.append(USERS["alice"])
+            assert future.result(60).offset > 0
+        else:
+            error = future.exception(60)
+            assert isinstance(error, DeliveryTimeout)
+            assert isinstance(error.__cause__, AuthenticationFailed)
+            assert "the broker rejected user 'alice' (SCRAM-SHA-256)" in str(error)
+            assert error.persistence is Persistence.NOT_PERSISTED

@@ -31,11 +31,15 @@ SUPER_USERS = ("ANONYMOUS", "alice", "bob", "a=b,c")
 """The user that may do everything; carol may do what an ACL lets her."""
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_TLS = ("SSL", "MTLS", "WRONGHOST", "EXPIRED", "TLS12", "SASL_SSL")
+_WRONG = ("WRONGHOST", "EXPIRED", "NOTYET")
+_TLS = ("SSL", "MTLS", *_WRONG, "TLS12", "SASL_SSL")
 SESSIONS_MS = {"REAUTH": 2_000, "RENEWED": early_logins.SESSION_MS}
 """How long a login lasts at the listeners that limit it."""
 
 _LOGIN = ("SASL_PLAINTEXT", "SASL_SSL", *SESSIONS_MS)
+LACKING = "SCRAM-SHA-512"
+"""The mechanism that the listener REAUTH does not offer."""
+
 LISTENERS = (*_TLS, "SASL_PLAINTEXT", *SESSIONS_MS)
 
 TOPIC = "secured"
@@ -121,6 +125,9 @@ class SecuredKafka(KafkaNodes):
             "expired": self.ca.issue_cert(
                 "localhost", not_before=now - 2 * day, not_after=now - day
             ),
+            "notyet": self.ca.issue_cert(
+                "localhost", not_before=now + day, not_after=now + 2 * day
+            ),
         }.items():
             (self.directory / f"{name}.pem").write_bytes(pem_for_java(issued))
         (self.directory / "ca.pem").write_bytes(self.ca.cert_pem.bytes())
@@ -154,7 +161,7 @@ class SecuredKafka(KafkaNodes):
             for mechanism in (*MECHANISMS, "OAUTHBEARER"):
                 prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}"
                 settings[f"{prefix}.connections.max.reauth.ms"] = str(session_ms)
-        for listener in ("wronghost", "expired"):
+        for listener in map(str.lower, _WRONG):
             prefix = f"listener.name.{listener}.ssl.keystore"
             settings[f"{prefix}.type"] = "PEM"
             settings[f"{prefix}.location"] = str(self.directory / f"{listener}.pem")
@@ -172,8 +179,10 @@ def _login_settings(listener: str) -> dict[str, str]:
     prefix = f"listener.name.{listener}"
     users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
     scram = f"{_MODULE}.scram.ScramLoginModule required;"
+    lacking = LACKING if listener == "reauth" else ""
+    offered = (it for it in (*MECHANISMS, "OAUTHBEARER") if it != lacking)
     return {
-        f"{prefix}.sasl.enabled.mechanisms": ",".join((*MECHANISMS, "OAUTHBEARER")),
+        f"{prefix}.sasl.enabled.mechanisms": ",".join(offered),
         f"{prefix}.plain.sasl.jaas.config": (
             f"{_MODULE}.plain.PlainLoginModule required {users.replace('a=b,c', 'bob')};"
         ),
