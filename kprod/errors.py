@@ -133,6 +133,22 @@ class LogTruncated(KprodError):
     end_offset: int = -1
 
 
+class CommitFailed(KprodError):
+    """Offsets were not committed, and cannot be any more: the partitions are another member's.
+
+    Attributes:
+        partitions: Topic and partition of each.
+    """
+
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+class CommitRetriable(KprodError):
+    """Offsets were not committed because the group rebalances; `poll`, then commit again."""
+
+    retriable = True
+
+
 class RecordError(KprodError):
     """A record was rejected before it was appended; nothing was sent."""
 

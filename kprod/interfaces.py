@@ -183,6 +183,30 @@ class PartitionAssignor(Protocol):
         """
 
 
+class RebalanceListener(Protocol):
+    """Is told by `Consumer.poll` and by iteration which partitions a member gets and loses.
+
+    Each method is optional, and runs in the thread that polls; it may commit, seek, pause and close
+    the consumer. What it raises leaves that `poll`, after the member has gone through the
+    rebalance.
+    """
+
+    def on_assigned(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:  # noqa: ANN401
+        """Process new partitions, after each rebalance; a `seek` takes effect before a record."""
+
+    def on_revoked(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:  # noqa: ANN401
+        """Process the loss of partitions that are still this member's until the method returns.
+
+        With `enable_auto_commit`, the positions were committed before.
+        """
+
+    def on_lost(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:  # noqa: ANN401
+        """Process the loss of partitions that may be another member's already.
+
+        Commits fail. Without this method, `on_revoked` is called.
+        """
+
+
 class _TokenFields(NamedTuple):
     value: Secret
     expires_at: float | None

@@ -76,6 +76,36 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int = -1
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset, or one to commit.
+
+    Attributes:
+        offset: Offset of the next record to read, at least 0.
+        metadata: Text that the group keeps with it.
+        leader_epoch: Leader epoch of the record before it; −1 if unknown.
+    """
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """A member of a consumer group.
+
+    Attributes:
+        group_id: The group.
+        generation: The group's generation; −1 outside of one.
+        member_id: The id that the coordinator gave; empty for none.
+        instance_id: `group_instance_id`; None for a dynamic member.
+    """
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 class Header(NamedTuple):
     """One header of a record; a record may repeat a key."""
 

@@ -118,6 +118,9 @@ CONSUMER = {
     *("resume", "seek", "seek_to_beginning", "seek_to_end", "skip", "subscribe", "subscription"),
     *("unsubscribe", "wakeup"),
 }
+GROUP = {
+    *("commit", "commit_async", "committed", "enforce_rebalance", "group_metadata", "progress"),
+}
 FUTURE = {
     *("add_done_callback", "cancel", "cancelled", "done", "exception", "remove_done_callback"),
     *("result", "to_concurrent"),
@@ -125,7 +128,7 @@ FUTURE = {
 MEMBERS: dict[type, set[str]] = {
     kprod.Producer: PRODUCER | {"_kprod"},
     kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
-    kprod.Consumer: CONSUMER | {"_kprod"},
+    kprod.Consumer: CONSUMER | GROUP | {"_kprod"},
     kprod.AsyncConsumer: (CONSUMER - {"wakeup"}) | {"_kprod", "start"},
     kprod.RecordFuture: FUTURE,
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})

@@ -54,7 +54,7 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from kprod.interfaces import ConsumerInterceptor, TokenProvider
+from kprod.interfaces import ConsumerInterceptor, PartitionAssignor, TokenProvider
 from kprod.secret import Secret
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ _BY_KIND = {
     "InterceptorList": "Sequence[Interceptor]",
     "ConsumerInterceptorList": "Sequence[ConsumerInterceptor]",
     "ResetPolicyKind": "str",
+    "GroupName": "str | None",
+    "AssignorList": "str | Sequence[str | PartitionAssignor]",
     "SecretText": "str | Secret",
     "PlainText": "str",
     "HostnameCheck": 'bool | Literal["https", "none", ""]',

@@ -140,7 +140,7 @@ class AsyncReading:
             )
         if iteration is None or iteration.task is reader.task:
             return
-        if iteration.is_alive and self._engine.parts.hand_over.iterating_ident is not None:
+        if iteration.is_alive and self._engine.parts.hand_over.chunk is not None:
             raise ConcurrentPoll(
                 "another task iterates over this consumer; one task at a time may poll or iterate"
             )

@@ -1,6 +1,6 @@
 """The consumer's half of the table of settings; the other half, what any client has, is inherited.
 
-A row is here only if something uses it. What belongs to a group's membership comes with groups.
+A row is here only if something uses it.
 
 Thread-safety: immutable.
 Source: Kafka's ConsumerConfig and CommonClientConfigs (clients 4.3.1), KIP-74, KIP-227, KIP-392,
@@ -11,16 +11,22 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from kprod.config.client_config import DELAY, TIMEOUT, ClientConfig
-from kprod.config.consumer_kinds import ConsumerInterceptorList, ResetPolicy, ResetPolicyKind
+from kprod.config.consumer_kinds import (
+    AssignorList,
+    ConsumerInterceptorList,
+    GroupName,
+    ResetPolicy,
+    ResetPolicyKind,
+)
 from kprod.config.foreign_consumer import consumer_advice_for
 from kprod.config.kinds import Choice, ClientId, Flag, Function, Whole
 from kprod.config.reading import read_settings
 from kprod.config.rules import settle_consumer
 from kprod.config.security_config import SecurityConfig, is_security_name
 from kprod.config.setting import Group
-from kprod.config.settings_slices import FetchSettings
+from kprod.config.settings_slices import FetchSettings, GroupSettings
 from kprod.config.settings_table import MISSING, field, row, rows
-from kprod.interfaces import ConsumerInterceptor, Deserializer
+from kprod.interfaces import ConsumerInterceptor, Deserializer, PartitionAssignor
 
 
 class ConsumerConfig(ClientConfig):
@@ -126,6 +132,92 @@ class ConsumerConfig(ClientConfig):
             ConsumerInterceptorList(),
             Group.READING,
             "Objects that see the records that `poll` and the iterator hand out.",
+        ),
+    )
+    group_id: str = field(
+        default="",
+        metadata=row(
+            "group.id",
+            GroupName(),
+            Group.GROUPS,
+            "The consumer group: its members share the partitions of the topics that they subscribe"
+            " to, and each group gets all records. Empty: `subscribe` reads every partition, and"
+            " nothing is committed.",
+        ),
+    )
+    group_instance_id: str = field(
+        default="",
+        metadata=row(
+            "group.instance.id",
+            GroupName(),
+            Group.GROUPS,
+            "Makes a static member (KIP-345): one that is closed and started again within"
+            " `session_timeout_ms` gets its partitions again without a rebalance. Unique in the"
+            " group.",
+        ),
+    )
+    partition_assignment_strategy: tuple[str | PartitionAssignor, ...] = field(
+        default=("range", "cooperative-sticky"),
+        metadata=row(
+            "partition.assignment.strategy",
+            AssignorList(names=("range", "roundrobin", "sticky", "cooperative-sticky")),
+            Group.GROUPS,
+            "Assignors in order of preference; the group uses one that all members have. Members"
+            " keep their partitions during a rebalance if all of them are cooperative.",
+        ),
+    )
+    session_timeout_ms: int = field(
+        default=45_000,
+        metadata=row(
+            "session.timeout.ms",
+            TIMEOUT,
+            Group.GROUPS,
+            "A member without a heartbeat for this long loses its partitions. Brokers accept 6 s to"
+            " 30 min by default.",
+            unit="ms",
+        ),
+    )
+    heartbeat_interval_ms: int = field(
+        default=3_000,
+        metadata=row(
+            "heartbeat.interval.ms",
+            TIMEOUT,
+            Group.GROUPS,
+            "Time between heartbeats, at most a third of `session_timeout_ms`. A member learns of a"
+            " rebalance by a heartbeat's response.",
+            unit="ms",
+        ),
+    )
+    max_poll_interval_ms: int = field(
+        default=300_000,
+        metadata=row(
+            "max.poll.interval.ms",
+            TIMEOUT,
+            Group.GROUPS,
+            "The longest time between two polls, or two records of an iteration: then the member"
+            " leaves the group, and others get its partitions. `progress()` counts as a poll. Also"
+            " the time that members have to join a rebalance.",
+            unit="ms",
+        ),
+    )
+    enable_auto_commit: bool = field(
+        default=True,
+        metadata=row(
+            "enable.auto.commit",
+            Flag(),
+            Group.GROUPS,
+            "Commit positions every `auto_commit_interval_ms`, before partitions are given up, and"
+            " in `close`: never beyond the records that the application has asked past.",
+        ),
+    )
+    auto_commit_interval_ms: int = field(
+        default=5_000,
+        metadata=row(
+            "auto.commit.interval.ms",
+            DELAY,
+            Group.GROUPS,
+            "Time between automatic commits.",
+            unit="ms",
         ),
     )
     fetch_buffer_memory: int = field(
@@ -256,3 +348,7 @@ class ConsumerConfig(ClientConfig):
     def fetch_settings(self) -> FetchSettings:
         """Return what fetching uses."""
         return self.part(FetchSettings)
+
+    def group_settings(self) -> GroupSettings:
+        """Return what membership and commits use."""
+        return self.part(GroupSettings)

@@ -5,7 +5,7 @@ Source: KIP-1106 for `by_duration`; java.time.Duration.parse for the form of a d
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kprod.config.quoting import shown
 
@@ -16,6 +16,13 @@ _DURATION = re.compile(
 )
 _MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 _BY_DURATION = "by_duration:"
+_NAME_BYTES_MAX = 2**15 - 1  # the protocol's longest text
+_JAVA_NAMES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 
 
 class ResetPolicy(NamedTuple):
@@ -104,3 +111,66 @@ class ConsumerInterceptorList:
     def describe(self) -> str:
         """Return the accepted values."""
         return "a list of interceptors"
+
+
+class GroupName:
+    """The id of a group or of one of its static members."""
+
+    __slots__ = ()
+
+    def convert(self, value: object) -> str:
+        """Return the name; None is none."""
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ValueError(f"must be a text, not {shown(value)}")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"must be text in Unicode, not {shown(value)}") from None
+        if size > _NAME_BYTES_MAX:
+            raise ValueError(f"must be at most {_NAME_BYTES_MAX} bytes, not {size}")
+        return value
+
+    def describe(self) -> str:
+        """Return the form of a name."""
+        return f"text, at most {_NAME_BYTES_MAX} bytes; empty for none"
+
+
+class AssignorList(NamedTuple):
+    """Assignors in order of preference: names of kprod's, or objects of the application.
+
+    Attributes:
+        names: The names of kprod's assignors.
+    """
+
+    names: tuple[str, ...]
+
+    def convert(self, value: object) -> tuple[object, ...]:
+        """Return the assignors; a text may name several, and Java's classes count as names."""
+        if isinstance(value, str):
+            given: list[object] = [each.strip() for each in value.split(",") if each.strip()]
+        else:
+            given = list(value) if isinstance(value, (list, tuple)) else [value]
+        found = [self._one(each) for each in given]
+        names = [each if isinstance(each, str) else each.name for each in found]
+        if not found or len(set(names)) < len(names):
+            raise ValueError(f"must be {self.describe()}, each once, not {shown(value)}")
+        return tuple(found)
+
+    def describe(self) -> str:
+        """Return the names, and what else may be given."""
+        return f"a list of {', '.join(self.names)} or objects with name, is_cooperative and assign"
+
+    def _one(self, given: object) -> Any:  # noqa: ANN401 - the application's own class
+        if isinstance(given, str):
+            known = _JAVA_NAMES.get(given.rpartition(".")[2], given)
+            if known in self.names:
+                return known
+        elif not isinstance(given, type):
+            name, kind = getattr(given, "name", None), getattr(given, "is_cooperative", None)
+            methods = [getattr(given, it, None) for it in ("assign", "assignor_bytes")]
+            is_named = isinstance(name, str) and name and isinstance(kind, bool)
+            if is_named and all(callable(it) for it in methods):
+                return given
+        raise ValueError(f"must be {self.describe()}, and {shown(given)} is not one")

@@ -7,7 +7,7 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from kprod.interfaces import ConsumerInterceptor, TokenProvider
+from kprod.interfaces import ConsumerInterceptor, PartitionAssignor, TokenProvider
 from kprod.secret import Secret
 
 if TYPE_CHECKING:
@@ -121,6 +121,39 @@ class ConsumerSettings(TypedDict, total=False):
 
     interceptor_classes: Sequence[ConsumerInterceptor]
     """Objects that see the records that `poll` and the iterator hand out."""
+
+    group_id: str | None
+    """The consumer group: its members share the partitions of the topics that they subscribe to,
+    and each group gets all records. Empty: `subscribe` reads every partition, and nothing is
+    committed."""
+
+    group_instance_id: str | None
+    """Makes a static member (KIP-345): one that is closed and started again within
+    `session_timeout_ms` gets its partitions again without a rebalance. Unique in the group."""
+
+    partition_assignment_strategy: str | Sequence[str | PartitionAssignor]
+    """Assignors in order of preference; the group uses one that all members have. Members keep
+    their partitions during a rebalance if all of them are cooperative."""
+
+    session_timeout_ms: int
+    """A member without a heartbeat for this long loses its partitions. Brokers accept 6 s to 30 min
+    by default. In ms."""
+
+    heartbeat_interval_ms: int
+    """Time between heartbeats, at most a third of `session_timeout_ms`. A member learns of a
+    rebalance by a heartbeat's response. In ms."""
+
+    max_poll_interval_ms: int
+    """The longest time between two polls, or two records of an iteration: then the member leaves
+    the group, and others get its partitions. `progress()` counts as a poll. Also the time that
+    members have to join a rebalance. In ms."""
+
+    enable_auto_commit: bool
+    """Commit positions every `auto_commit_interval_ms`, before partitions are given up, and in
+    `close`: never beyond the records that the application has asked past."""
+
+    auto_commit_interval_ms: int
+    """Time between automatic commits. In ms."""
 
     fetch_buffer_memory: int
     """Memory for responses that are asked for or wait to be read, of all partitions together. It

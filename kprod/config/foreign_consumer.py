@@ -12,11 +12,11 @@ from types import MappingProxyType
 from kprod.config.foreign import BELONGS_TO_CONSUMER, advice_for
 
 _REMOVE = "remove it"
-_NO_GROUPS = (
-    "this version of kprod reads by assignment, without groups: name the topics, or call assign"
-)
-_NO_COMMITS = (
-    "this version of kprod commits no offsets: keep consumer.position(…) with your results"
+_CLASSIC_ONLY = "kprod's groups use the classic protocol; remove it"
+_ON_COMMIT = "pass a callback to commit_async(callback=…); sync commits raise"
+_STORE = (
+    "kprod commits what the application has asked past; with enable_auto_commit=False, commit"
+    " offsets of your own by commit(offsets)"
 )
 _NO_SHARE_GROUPS = "kprod has no share groups (KIP-932); remove it"
 _OWN_TOPICS = f"kprod asks the cluster only for topics that it reads; {_REMOVE}"
@@ -50,12 +50,15 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "fetch_error_backoff_ms": "kprod's names are retry_backoff_ms and retry_backoff_max_ms",
         "enable_partition_eof": "lag(partition) is 0 at the end; end_offsets tells where it is",
         "consume_callback_max_messages": "see max_poll_records",
-        "offset_store_method": _NO_COMMITS,
-        "rebalance_cb": _NO_GROUPS,
-        "offset_commit_cb": _NO_COMMITS,
-        "on_commit": _NO_COMMITS,
-        "default_offset_commit_callback": _NO_COMMITS,
-        "max_poll_interval_ms": _NO_GROUPS,
+        "offset_store_method": _STORE,
+        "rebalance_cb": "pass a listener to subscribe(topics, listener=…)",
+        "offset_commit_cb": _ON_COMMIT,
+        "on_commit": _ON_COMMIT,
+        "default_offset_commit_callback": _ON_COMMIT,
+        "rebalance_timeout_ms": "kprod's name is max_poll_interval_ms",
+        "enable_auto_offset_store": _STORE,
+        "auto_offset_store": _STORE,
+        "coordinator_query_interval_ms": "the coordinator is asked for when it is lost; remove it",
         "exclude_internal_topic": "kprod's name is exclude_internal_topics",
         "error_cb": _RAISED,
         "stats_cb": _COUNTED,
@@ -82,18 +85,9 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
     ("metric", _COUNTED),
-    ("group_", _NO_GROUPS),
-    ("session_timeout", _NO_GROUPS),
-    ("heartbeat_", _NO_GROUPS),
-    ("rebalance_", _NO_GROUPS),
-    ("partition_assignment", _NO_GROUPS),
-    ("partition_assignor", _NO_GROUPS),
-    ("coordinator_", _NO_GROUPS),
-    ("auto_commit", _NO_COMMITS),
-    ("enable_auto_commit", _NO_COMMITS),
-    ("enable_auto_offset_store", _NO_COMMITS),
-    ("auto_offset_store", _NO_COMMITS),
-    ("offset_", _NO_COMMITS),
+    ("group_protocol", _CLASSIC_ONLY),
+    ("group_remote_assignor", _CLASSIC_ONLY),
+    ("partition_assignor", "kprod's name is partition_assignment_strategy"),
     ("linger_", BELONGS_TO_PRODUCER),
     ("batch_", BELONGS_TO_PRODUCER),
     ("acks", BELONGS_TO_PRODUCER),

@@ -27,6 +27,9 @@ _BACKOFFS = (
 )
 
 
+_HEARTBEATS_PER_SESSION = 3
+
+
 def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
     """Complete the given settings with defaults, and make them consistent.
 
@@ -84,7 +87,30 @@ def settle_consumer(given: Mapping[str, object], defaults: Mapping[str, object])
     """
     values = settle_client(given, defaults)
     _settle_fetch_wait(values, given)
+    _settle_heartbeat(values, given)
     return values
+
+
+def _settle_heartbeat(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    session_ms, interval_ms = values["session_timeout_ms"], values["heartbeat_interval_ms"]
+    fitting_ms = max(1, session_ms // _HEARTBEATS_PER_SESSION)
+    if interval_ms <= fitting_ms:
+        return
+    if "heartbeat_interval_ms" not in given:
+        values["heartbeat_interval_ms"] = fitting_ms
+    elif interval_ms >= session_ms:
+        raise ConfigError(
+            f"heartbeat_interval_ms ({interval_ms}) must be below session_timeout_ms"
+            f" ({session_ms}), or the member is removed between two heartbeats; a third of it"
+            " lets two be lost"
+        )
+    else:
+        _logger.warning(
+            "heartbeat_interval_ms (%d) is above a third of session_timeout_ms (%d): few lost"
+            " heartbeats end the membership",
+            interval_ms,
+            session_ms,
+        )
 
 
 def _settle_fetch_wait(values: dict[str, Any], given: Mapping[str, object]) -> None:

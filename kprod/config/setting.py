@@ -15,6 +15,7 @@ class Group(enum.Enum):
     CLUSTER = "Cluster"
     READING = "Reading"
     FETCHING = "Fetching and memory"
+    GROUPS = "Groups and commits"
     DELIVERY = "Delivery"
     BATCHING = "Batching and memory"
     COMPRESSION = "Compression"

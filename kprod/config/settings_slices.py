@@ -11,7 +11,7 @@ Thread-safety: immutable.
 from typing import NamedTuple
 
 from kprod.config.address import Address
-from kprod.interfaces import Partitioner
+from kprod.interfaces import PartitionAssignor, Partitioner
 from kprod.model import CODECS, Acks, Codec
 
 
@@ -119,3 +119,20 @@ class FetchSettings(NamedTuple):
     def reads_committed(self) -> bool:
         """Whether records of open and aborted transactions are skipped."""
         return self.isolation_level == "read_committed"
+
+
+class GroupSettings(NamedTuple):
+    """Settings of a member of a group, and of its commits."""
+
+    group_id: str
+    group_instance_id: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    partition_assignment_strategy: tuple[str | PartitionAssignor, ...]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    client_rack: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int

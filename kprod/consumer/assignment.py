@@ -23,33 +23,41 @@ class Assignment:
     Attributes:
         partitions: The assigned partitions, by topic and partition.
         topics: The topics that are read as a whole; empty after `assign`.
+        shared: The topics that are read as a member of a group, which assigns their partitions.
         version: Increases with each change.
     """
 
-    __slots__ = ("partitions", "topics", "version")
+    __slots__ = ("partitions", "shared", "topics", "version")
 
     def __init__(self) -> None:
         """Start with no partitions."""
         self.partitions: Mapping[TopicPartition, AssignedPartition] = MappingProxyType({})
         self.topics: tuple[str, ...] = ()
+        self.shared: tuple[str, ...] = ()
         self.version: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is assigned."""
-        return not self.partitions and not self.topics
+        return not self.partitions and not self.topics and not self.shared
 
     @property
     def names(self) -> list[str]:
         """The topics whose metadata is needed."""
-        return sorted({key.topic for key in self.partitions} | set(self.topics))
+        return sorted({key.topic for key in self.partitions} | {*self.topics, *self.shared})
 
-    def replace(self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()) -> None:
+    def replace(
+        self,
+        starts: Mapping[TopicPartition, Start],
+        topics: tuple[str, ...] = (),
+        shared: tuple[str, ...] = (),
+    ) -> None:
         """Replace the assignment; partitions that remain keep their positions.
 
         Args:
             starts: Start positions of the new partitions.
             topics: Topics that are read as a whole; partitions added later are read, too.
+            shared: Topics that are read as a member of a group.
         """
         before = self.partitions
         made = MappingProxyType(
@@ -57,7 +65,17 @@ class Assignment:
         )
         # No call between these: an exception of a signal handler leaves the old or the new one.
         self.topics = topics
+        self.shared = shared
         self.partitions = made
+        self.version += 1
+
+    def share(self, topics: tuple[str, ...]) -> None:
+        """Change the topics that are read as a member of a group.
+
+        Args:
+            topics: At least one; the group assigns their partitions.
+        """
+        self.shared = topics
         self.version += 1
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:

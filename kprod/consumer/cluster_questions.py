@@ -18,7 +18,6 @@ from kprod.errors import KprodError, MetadataTimeout, own_copy
 from kprod.model import TopicPartition
 
 _SLICE_MS = 200  # interval of the checks whether the I/O thread still runs
-_SLICE_S = _SLICE_MS / 1_000
 
 
 class ClusterQuestions:
@@ -71,7 +70,7 @@ class ClusterQuestions:
             return found
         self._parts.mailbox.post(partial(_each, self._parts.lookup.ask, questions))
         try:
-            self._await(done, self._parts.until_ms(self._parts.api_limit(timeout)))
+            self._parts.wait_done(done, self._parts.until_ms(self._parts.api_limit(timeout)))
         finally:
             self._parts.mailbox.post(partial(_each, self._parts.lookup.withdraw, questions))
         for error in errors:
@@ -105,18 +104,6 @@ class ClusterQuestions:
         if count is None:
             raise topic_error(topic, self._parts.metadata.error_of(topic))
         return [TopicPartition(topic, number) for number in range(count)]
-
-    def _await(self, done: BatchResult, until_ms: int | None) -> None:
-        while not done.finished and self._parts.closed_error is None:
-            left_s = _SLICE_S
-            if until_ms is not None:
-                left_s = min(left_s, (until_ms - self._parts.clock.now_ms()) / 1_000)
-                if left_s <= 0:
-                    return
-            if self._parts.thread.is_started:
-                done.wait_finished(left_s)
-            else:
-                self._parts.loop.run_once(self._parts.clock.now_ms())
 
 
 def _each(call: Callable[[OffsetQuestion], object], questions: Iterable[OffsetQuestion]) -> None:

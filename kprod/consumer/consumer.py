@@ -17,8 +17,10 @@ from kprod.config import given_settings
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
+from kprod.consumer.group_progress import GroupProgress
 from kprod.consumer.log_offsets import LogOffsets
 from kprod.consumer.partition_positions import PartitionPositions
+from kprod.interfaces import RebalanceListener
 from kprod.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 
-class Consumer(PartitionPositions, LogOffsets):
+class Consumer(PartitionPositions, GroupProgress, LogOffsets):
     """Reads records from Kafka.
 
     An I/O thread fetches ahead, within `fetch_buffer_memory`; the polling thread decodes records.
@@ -101,21 +103,24 @@ class Consumer(PartitionPositions, LogOffsets):
         """
         engine_of(self).selection.assign(partitions)
 
-    def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read every partition of these topics, and no others.
+    def subscribe(
+        self, topics: str | Iterable[str], listener: RebalanceListener | None = None
+    ) -> None:
+        """Read these topics: with `group_id` the group's share of them, else every partition.
 
         Partitions that are added to a topic later are read from their beginning, since all their
         records are newer than the subscription; with `auto_offset_reset` "none" they need a `seek`.
 
         Args:
             topics: One topic name, or several.
+            listener: Told by `poll` which partitions come and go; only with `group_id`.
 
         Raises:
             TypeError: A topic is not a string.
             ValueError: No topic is given, or a name is invalid.
             ConcurrentPoll, ClosedError: As for `assign`.
         """
-        engine_of(self).selection.subscribe(topics)
+        engine_of(self).selection.subscribe(topics, listener)
 
     def unsubscribe(self) -> None:
         """Stop reading, until `assign` or `subscribe` is called."""
@@ -288,4 +293,5 @@ class Consumer(PartitionPositions, LogOffsets):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        engine_of(self).is_failing = kind is not None
         self.close()

@@ -13,7 +13,10 @@ from typing import Protocol
 from kprod.clock import Deadline
 from kprod.config.address import shown_addresses
 from kprod.consumer.cluster_questions import ClusterQuestions
+from kprod.consumer.committing import Committing
 from kprod.consumer.consumer_metrics import metrics_of
+from kprod.consumer.group_end import GroupEnd
+from kprod.consumer.group_steps import GroupSteps
 from kprod.consumer.log_faults import LogFaults
 from kprod.consumer.parts import ConsumerParts, check_timeout
 from kprod.consumer.record_reading import Reading
@@ -42,6 +45,9 @@ class ConsumerEngine:
     Attributes:
         parts: The consumer's parts.
         selection: Assignment and positions.
+        committing: Implements commits.
+        steps: The steps of a rebalance.
+        is_failing: Whether an exception ends the `with` block: records in hand are not done.
         reading: Implements poll and iteration.
         questions: Implements the cluster queries.
         faults: Handles offsets out of range and truncated logs.
@@ -52,11 +58,14 @@ class ConsumerEngine:
         "__weakref__",
         "_face",
         "client_id",
+        "committing",
         "faults",
+        "is_failing",
         "parts",
         "questions",
         "reading",
         "selection",
+        "steps",
     )
 
     def __init__(self, parts: ConsumerParts) -> None:
@@ -68,6 +77,11 @@ class ConsumerEngine:
         self.parts: ConsumerParts = parts
         self.client_id: str = parts.client_id
         self.selection: Selection = Selection(parts)
+        self.committing: Committing = Committing(parts)
+        self.steps: GroupSteps = GroupSteps(
+            parts, self.selection, self.committing, self._public_object
+        )
+        self.is_failing: bool = False
         self.reading: Reading = Reading(parts, self.selection.restart)
         self.questions: ClusterQuestions = ClusterQuestions(parts)
         self.faults: LogFaults = LogFaults(parts, self.selection.restart)
@@ -116,6 +130,9 @@ class ConsumerEngine:
         if self.parts.closed_error is _forked_error:
             open_clients.unwatch(self)
             return
+        if self.parts.closed_error is None and not self.parts.thread.is_current:
+            end = GroupEnd(self.parts, self.steps, self.committing)
+            end.run(timeout, is_failing=self.is_failing)
         self._end_soon()
         if not self.parts.thread.is_started:
             if not self.parts.thread.has_ended:
@@ -147,6 +164,7 @@ class ConsumerEngine:
         """Return the steps that the I/O thread runs at its end."""
         return [
             self.parts.metadata.close,
+            self._fail_commits,
             lambda: self.parts.fetcher.close_sessions(self.parts.clock.now_ms()),
             self.parts.loop.close,
             self.parts.client.close_after_fork,  # needed if the thread died
@@ -156,6 +174,13 @@ class ConsumerEngine:
             self.parts.interceptors.close,
             partial(self.parts.state_log.note, Event.CLOSED),
         ]
+
+    def _public_object(self) -> object:
+        return self._face()
+
+    def _fail_commits(self) -> None:
+        if self.parts.group is not None:
+            self.parts.group.commits.fail_all(_closed_error())
 
     def die(self, cause: KprodError) -> None:
         """Reject all further calls, because the I/O thread died."""

@@ -18,6 +18,8 @@ from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetch_listener import FetchListener
 from kprod.consumer.fetcher import Fetcher
+from kprod.consumer.group.group_starts import StartListener
+from kprod.consumer.group_wiring import add_group
 from kprod.consumer.hand_over import HandOver
 from kprod.consumer.loop import ConsumerLoop, LoopParts
 from kprod.consumer.offset_lookup import OffsetLookup
@@ -190,6 +192,16 @@ def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
         on_truncated=engine.faults.on_truncated,
         on_error=on_error,
     )
+    reset = OffsetReset(parts.lookup, world.clock, on_place=on_place, on_error=on_error)
+    if config.group_id:
+        listener = StartListener(
+            placed=on_place,
+            validating=truncation.begin,
+            resetting=reset.begin,
+            without_offset=engine.selection.note_missing,
+            failed=on_error,
+        )
+        add_group(engine, world.rng, listener)
     parts.loop = ConsumerLoop(
         LoopParts(
             client=parts.client,
@@ -198,9 +210,10 @@ def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
             assignment=parts.assignment,
             buffer=parts.buffer,
             lookup=parts.lookup,
-            reset=OffsetReset(parts.lookup, world.clock, on_place=on_place, on_error=on_error),
+            reset=reset,
             truncation=truncation,
             fetcher=parts.fetcher,
             topics=parts.topics,
+            group=parts.group,
         )
     )

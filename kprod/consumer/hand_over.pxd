@@ -15,5 +15,5 @@ cdef class HandOver:
     cdef public int64_t _settled_count
     cdef public int64_t _interrupt_count
     cdef public int64_t _taken_at
-    cdef public object _chunk
+    cdef public object chunk
     cdef public bint is_complete

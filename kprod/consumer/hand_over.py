@@ -40,6 +40,7 @@ class HandOver:
 
     Attributes:
         is_complete: Whether the newest hand-out's records have reached the application.
+        chunk: The chunk that an iteration is in the middle of; None if there is none.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class HandOver:
         self._settled_count = 0
         self._interrupt_count = 0
         self._taken_at = 0  # `_interrupt_count` when the newest hand-out began
-        self._chunk: IteratorChunk | None = None
+        self.chunk: IteratorChunk | None = None
         self.is_complete: bool = False
 
     @property
@@ -80,13 +81,8 @@ class HandOver:
     def record_count(self) -> int:
         """Number of records that were returned; any thread."""
         count = self._settled_count + (self._taken_count if self.is_complete else 0)
-        chunk = self._chunk
+        chunk = self.chunk
         return count if chunk is None else count - len(chunk.rest)
-
-    @property
-    def iterating_ident(self) -> Hashable | None:
-        """Identity of the thread that is in the middle of a chunk; any thread."""
-        return None if self._chunk is None else self._chunk.ident
 
     def take(self, count: int, *, from_one: bool = False) -> list[Any]:
         """Take records for a hand-out.
@@ -189,7 +185,7 @@ class HandOver:
         """
         chunk = IteratorChunk(self._touched[-1], taken, records, ident)
         chunk.is_interrupted = self._taken_at != self._interrupt_count
-        self._chunk = chunk
+        self.chunk = chunk
         return chunk
 
     def records_of(self, chunk: IteratorChunk) -> Generator[Any]:
@@ -217,9 +213,10 @@ class HandOver:
             chunk: Any chunk.
         """
         chunk.is_interrupted = True
-        if self._chunk is not chunk:
+        if self.chunk is not chunk:
             return
         block, rest = chunk.block, chunk.rest
+        block.partition.handed = chunk.asked_past
         if rest:
             if chunk.is_intercepted:  # read again, as they were
                 block.rewind(chunk.place)
@@ -228,12 +225,12 @@ class HandOver:
             if block not in self._ready:
                 self._ready.appendleft(block)
         self._taken_count -= len(rest)
-        self._chunk = None
+        self.chunk = None
 
     def interrupt(self) -> None:
         """Make the iterator check for changes before its next record; any thread."""
         self._interrupt_count += 1
-        chunk = self._chunk
+        chunk = self.chunk
         if chunk is not None:
             chunk.is_interrupted = True
 
@@ -247,7 +244,7 @@ class HandOver:
             The position; None while the offset is unknown.
         """
         number = partition.start.number
-        chunk = self._chunk
+        chunk = self.chunk
         if chunk is not None and chunk.block.partition is partition:
             place = chunk.place
             if place.number == number:
@@ -260,8 +257,8 @@ class HandOver:
 
     def settle(self) -> None:
         """Advance the positions beyond the last hand-out if it was completed, else rewind it."""
-        if self._chunk is not None:
-            self.end_chunk(self._chunk)
+        if self.chunk is not None:
+            self.end_chunk(self.chunk)
         if self.is_complete:
             for block in self._touched:
                 if self._is_current(block):
@@ -337,7 +334,7 @@ class HandOver:
         ready, self._ready = self._ready, deque()
         parked, self._parked = self._parked, ParkedBlocks()
         touched, self._touched = self._touched, []
-        self._chunk = None
+        self.chunk = None
         for entry in [*touched, *ready, *(it for each in parked.queues() for it in each)]:
             self._drop(entry)
         self._buffer.clear()

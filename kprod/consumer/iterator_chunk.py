@@ -47,6 +47,12 @@ class IteratorChunk:
         return Place(number, offset + 1, self._epoch_at(offset))
 
     @property
+    def asked_past(self) -> Place:
+        """The position of the record in hand: the application has asked for it, and for no more."""
+        first = self.taken[0] if self.in_hand is None else self.in_hand
+        return Place(self.block.fetched.number, first.offset)
+
+    @property
     def is_intercepted(self) -> bool:
         """Whether interceptors may have changed records of the chunk."""
         return self.records is not self.taken

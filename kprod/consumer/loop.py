@@ -14,6 +14,7 @@ from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetcher import Fetcher
+from kprod.consumer.group.group import Group
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.offset_lookup import OffsetLookup
 from kprod.consumer.offset_reset import OffsetReset
@@ -41,6 +42,7 @@ class LoopParts(NamedTuple):
     truncation: Truncation
     fetcher: Fetcher
     topics: TopicWatch
+    group: Group | None = None
 
 
 class ConsumerLoop:
@@ -76,10 +78,11 @@ class ConsumerLoop:
             self._metadata_version = parts.metadata.version
             parts.topics.look(now_ms)
         parts.topics.look_for_rejection()
-        for topic in (*self._topics, *parts.lookup.topics()):
+        in_group = () if parts.group is None else parts.group.membership.wanted_topics
+        for topic in (*self._topics, *parts.lookup.topics(), *in_group):
             parts.metadata.add_topic(topic, now_ms)  # unused topics are forgotten
         wait_ms = min(
-            POLL_MAX_MS,
+            POLL_MAX_MS if parts.group is None else parts.group.run(now_ms),
             parts.lookup.send(now_ms),
             parts.truncation.send(now_ms),
             parts.fetcher.send(now_ms),
@@ -99,9 +102,7 @@ class ConsumerLoop:
         parts = self._parts
         partition.number = start.number
         partition.retry_at_ms = partition.failures = partition.cut_off_count = 0
-        parts.reset.cancel(partition)
-        parts.truncation.cancel(partition)
-        parts.topics.forget_problem(partition.key)
+        self._cancel(partition)
         if start.offset is not None:
             partition.fetch_from(start.offset, start.epoch)
             if start.epoch != NO_EPOCH:
@@ -109,6 +110,9 @@ class ConsumerLoop:
                 parts.truncation.begin(partition)
             else:
                 partition.move_to(State.FETCHING)
+        elif start.asks_group and parts.group is not None:
+            partition.move_to(State.INITIAL)
+            parts.group.starts.begin(partition, start)
         elif partition.has_no_offset:
             partition.move_to(State.INITIAL)
         else:
@@ -149,15 +153,22 @@ class ConsumerLoop:
         read = dict.fromkeys(parts.assignment.partitions.values())
         for partition in self._read:
             if partition not in read:
-                parts.reset.cancel(partition)
-                parts.truncation.cancel(partition)
+                self._cancel(partition)
                 parts.fetcher.drop(partition)
-                parts.topics.forget_problem(partition.key)
         self._read = read
         self._topics = parts.assignment.names
         for partition in read:
             self.take_start(partition, now_ms)
         parts.topics.look(now_ms)
+
+    def _cancel(self, partition: AssignedPartition) -> None:
+        """Cancel the requests of an older start."""
+        parts = self._parts
+        parts.reset.cancel(partition)
+        parts.truncation.cancel(partition)
+        parts.topics.forget_problem(partition.key)
+        if parts.group is not None:
+            parts.group.starts.cancel(partition)
 
     def _take_snapshot(self, now_ms: int) -> None:
         snapshot = self._parts.metadata.snapshot

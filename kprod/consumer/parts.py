@@ -4,11 +4,14 @@ Thread-safety: each part says its own.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.reader_claim import ReaderClaim
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.activity import Activity
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.consumer_interceptors import ConsumerInterceptors
 from kprod.consumer.fetch_buffer import FetchBuffer
@@ -23,7 +26,11 @@ from kprod.lifetime.loop_thread import LoopThread
 from kprod.metrics.state_log import StateLog
 from kprod.network.client import NetworkClient
 
+if TYPE_CHECKING:
+    from kprod.consumer.group.group import Group
+
 _TIMEOUT_MAX_S = 100 * 365 * 86_400
+_SLICE_S = 0.2  # interval of the checks whether the I/O thread still runs
 
 
 class ConsumerParts:
@@ -36,6 +43,10 @@ class ConsumerParts:
         mailbox: Messages between the threads.
         assignment: The assigned partitions.
         interceptors: The application's interceptors.
+        activity: Signs that the application asks for records.
+        group: The parts of its group; None without `group_id`.
+        join_group: Makes the consumer a member of its group.
+        leave_group: Ends the membership, if there is one.
         closed_error: Creates the error for calls after the close; None while the consumer is open.
         alone: Excludes a second thread from reading and from changing the assignment.
         state_log: Called with changes that an operator should know.
@@ -75,6 +86,10 @@ class ConsumerParts:
         self.client_id = client_id
         self.mailbox: Mailbox = Mailbox()
         self.assignment: Assignment = Assignment()
+        self.activity: Activity = Activity()
+        self.group: Group | None = None
+        self.join_group: Callable[[tuple[str, ...], object], object] = _no_group
+        self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
         self.closed_error: Callable[[], KprodError] | None = None
 
@@ -130,6 +145,33 @@ class ConsumerParts:
             f" {self.metadata.trouble()}"
         )
 
+    def wait_done(self, done: BatchResult, until_ms: int | None) -> bool:
+        """Wait for something that the I/O thread completes, unless the consumer is closed.
+
+        Args:
+            done: A latch, whose waits a signal handler may interrupt.
+            until_ms: Deadline, monotonic; None for none.
+
+        Returns:
+            Whether it is complete.
+
+        Raises:
+            KprodError: The caller is the I/O thread, which cannot wait for itself.
+        """
+        if self.thread.is_current:
+            raise KprodError("a call that waits cannot be made on the consumer's own thread")
+        while not done.finished and self.closed_error is None:
+            left_s = _SLICE_S
+            if until_ms is not None:
+                left_s = min(left_s, (until_ms - self.clock.now_ms()) / 1_000)
+                if left_s <= 0:
+                    break
+            if self.thread.is_started:
+                done.wait_finished(left_s)
+            else:
+                self.loop.run_once(self.clock.now_ms())
+        return done.finished
+
     def wait(self, is_ready: Callable[[], bool], until_ms: int | None) -> None:
         """Wait until a condition holds or the deadline has passed.
 
@@ -141,6 +183,10 @@ class ConsumerParts:
             self.mailbox.wait(is_ready, self.clock, until_ms)
         elif not is_ready():
             self.loop.run_once(self.clock.now_ms())
+
+
+def _no_group(*_arguments: object) -> None:
+    """Do nothing: the consumer has no group."""
 
 
 def check_timeout(timeout: float | None) -> None:

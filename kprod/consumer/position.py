@@ -57,6 +57,7 @@ class Start(NamedTuple):
         epoch: Leader epoch of the record before it; −1 if unknown.
         policy: How to find the offset; "none" if it must not be searched.
         reason: The reason for a log line; empty if the application asked for it.
+        asks_group: Whether the group's committed offset is asked for before the policy applies.
     """
 
     number: int
@@ -64,6 +65,19 @@ class Start(NamedTuple):
     epoch: int = NO_EPOCH
     policy: ResetPolicy = NO_POLICY
     reason: str = ""
+    asks_group: bool = False
+
+
+def group_start(policy: ResetPolicy) -> Start:
+    """Create a start at the group's committed offset.
+
+    Args:
+        policy: How to find the offset if the group has none.
+
+    Returns:
+        The start.
+    """
+    return Start(next(_numbers), None, policy=policy, asks_group=True)
 
 
 def new_start(
@@ -189,6 +203,8 @@ class AssignedPartition:
     def has_no_offset(self) -> bool:
         """Whether the application must `seek`: there is no offset, and no policy to find one."""
         start = self.start
+        if start.asks_group:
+            return False  # the group may have one
         return start.offset is None and start.policy.name == "none"
 
     @property

@@ -178,7 +178,8 @@ class Reading:
     def _check(self, ident: Hashable) -> None:
         """Raise if a thread that has claimed the reading must not read."""
         self._parts.check_open()
-        if self._parts.hand_over.iterating_ident not in {None, ident}:
+        chunk = self._parts.hand_over.chunk
+        if chunk is not None and chunk.ident != ident:
             raise ConcurrentPoll(
                 "another thread iterates over this consumer; one thread at a time may read"
             )
@@ -186,9 +187,13 @@ class Reading:
     def _read(
         self, take: Callable[[], Taken], until_ms: int | None, *, raises_problem: bool
     ) -> Taken:
+        activity = self._parts.activity
+        activity.count += 1
         while True:
             self._parts.check_open()
             self._parts.mailbox.run_steps()
+            if self._parts.group is not None:
+                self._parts.group.check()
             if self._is_woken:
                 self._is_woken = False
                 raise WakeupError("wakeup() was called; poll again to continue")
@@ -202,7 +207,11 @@ class Reading:
                 if problem is not None and raises_problem:
                     raise problem
                 return taken
-            self._parts.wait(self.has_news, until_ms)
+            activity.is_waiting = True
+            try:
+                self._parts.wait(self.has_news, until_ms)
+            finally:
+                activity.is_waiting = False
 
     def has_news(self) -> bool:
         """Return whether another attempt may do something; any thread."""

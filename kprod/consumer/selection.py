@@ -17,7 +17,7 @@ from kprod.config.consumer_kinds import ResetPolicy
 from kprod.consumer.assignment import as_partitions, check_topic
 from kprod.consumer.partition_texts import named, no_offset
 from kprod.consumer.parts import ConsumerParts
-from kprod.consumer.position import AssignedPartition, Start, new_start
+from kprod.consumer.position import AssignedPartition, Start, group_start, new_start
 from kprod.errors import KprodError
 from kprod.model import TopicPartition
 
@@ -42,27 +42,48 @@ class Selection:
         """Implement `Consumer.assign`."""
         keys = as_partitions(given)
         with self._parts.alone:
+            self._parts.leave_group()
             policy = self._parts.config.auto_offset_reset
-            self._replace({key: new_start(None, policy=policy) for key in keys})
+            in_group = self._parts.group is not None
+            self.replace(
+                {
+                    key: group_start(policy) if in_group else new_start(None, policy=policy)
+                    for key in keys
+                }
+            )
 
-    def subscribe(self, given: str | Iterable[str]) -> None:
+    def subscribe(self, given: str | Iterable[str], listener: object = None) -> None:
         """Implement `Consumer.subscribe`."""
         topics = [given] if isinstance(given, str) else list(given)
         if not topics:
             raise ValueError("name at least one topic; unsubscribe() reads nothing more")
         names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
         with self._parts.alone:
+            if self._parts.group is not None:
+                self._parts.join_group(names, listener)
+                return
             kept = {
                 key: each.start
                 for key, each in self._parts.assignment.partitions.items()
                 if key.topic in names and key.topic in self._parts.assignment.topics
             }
-            self._replace(kept, names)
+            self.replace(kept, names)
 
     def unsubscribe(self) -> None:
         """Implement `Consumer.unsubscribe`."""
         with self._parts.alone:
-            self._replace({})
+            self._parts.leave_group()
+            self.replace({})
+
+    def note_missing(self, partition: AssignedPartition, start: Start) -> None:
+        """Make `poll` raise that a partition has no offset, not even its group's; the I/O thread.
+
+        Args:
+            partition: An assigned partition.
+            start: The start that was tried.
+        """
+        step = partial(self.restart, partition, new_start(None), start.number)
+        self._parts.mailbox.hand(step)
 
     def note_partitions(self, topic: str, count: int) -> None:
         """Make the polling thread assign a subscribed topic's new partitions; the I/O thread."""
@@ -95,13 +116,23 @@ class Selection:
         )
         self._parts.client.wakeup()
 
-    def _replace(
-        self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
+    def replace(
+        self,
+        starts: Mapping[TopicPartition, Start],
+        topics: tuple[str, ...] = (),
+        shared: tuple[str, ...] = (),
     ) -> None:
+        """Replace the assignment; partitions that remain keep their positions.
+
+        Args:
+            starts: Start positions of the new partitions.
+            topics: Topics that are read as a whole.
+            shared: Topics that are read as a member of a group.
+        """
         self._parts.hand_over.settle()
         before, assignment = self._parts.assignment.partitions, self._parts.assignment
         no_start = new_start(None)
-        assignment.replace(starts, topics)
+        assignment.replace(starts, topics, shared)
         # No call of Python code from here on, so that a change is made as a whole.
         after = assignment.partitions
         for key, each in before.items():

@@ -7,6 +7,7 @@ ignores it does not loop without waiting.
 Thread-safety: the I/O thread; `problem` from any thread.
 """
 
+import enum
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,7 +20,15 @@ from kprod.protocol.error_table import ErrorCode
 
 TOPIC_WAIT_MS = 5_000  # time after which an unknown topic counts as missing
 
-_Subject: TypeAlias = TopicPartition | str | None  # a partition, a topic, or the cluster
+
+class Whole(enum.Enum):
+    """A subject of problems that is no partition and no topic."""
+
+    CLUSTER = "the whole cluster"
+    GROUP = "the consumer's group"
+
+
+_Subject: TypeAlias = TopicPartition | str | Whole
 
 
 class TopicWatch:
@@ -81,15 +90,15 @@ class TopicWatch:
         try:
             self._metadata.is_newer_than(0)
         except KprodError as error:
-            self.note(None, error)
+            self.note(Whole.CLUSTER, error)
         else:
-            self._problems.pop(None, None)
+            self._problems.pop(Whole.CLUSTER, None)
 
     def note(self, subject: _Subject, error: KprodError) -> None:
         """Report a problem; a new one is raised.
 
         Args:
-            subject: A partition, a topic, or None for the whole cluster.
+            subject: A partition, a topic, the cluster, or the group.
             error: The error; copies of it are raised.
         """
         before = self._problems.get(subject)
@@ -97,14 +106,14 @@ class TopicWatch:
         if before is None or type(before) is not type(error):
             self._mailbox.hand(_Raise(error))
 
-    def forget_problem(self, key: TopicPartition) -> None:
-        """Remove a partition's problem, since it was fetched or its position has changed.
+    def forget_problem(self, subject: TopicPartition | Whole) -> None:
+        """Remove a problem, since it does not last.
 
         Args:
-            key: Any partition.
+            subject: A partition that was fetched or whose position has changed, or the group.
         """
         if self._problems:
-            self._problems.pop(key, None)
+            self._problems.pop(subject, None)
 
     def _look_at_partitions(self, name: str, count: int) -> None:
         for key in self._assignment.partitions:

@@ -498,8 +498,8 @@ def test_a_wrong_setting_leaves_nothing_open(cluster: EmbeddedCluster) -> None:
         consumer_of(cluster, "t", max_poll_records=0)
     with pytest.raises(ValueError, match="topic name"):
         consumer_of(cluster, "no topic")
-    with pytest.raises(ConfigError, match="without groups"):
-        consumer_of(cluster, "t", group_id="g")
+    with pytest.raises(ConfigError, match="classic protocol"):
+        consumer_of(cluster, "t", group_protocol="consumer")
     with consumer_of(cluster, "t") as consumer, pytest.raises(ValueError, match="timeout"):
         consumer.close(-1)
 

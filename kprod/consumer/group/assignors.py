@@ -49,3 +49,15 @@ def is_cooperative(assignors: Sequence[PartitionAssignor]) -> bool:
         it joins whether to give up its partitions.
     """
     return all(each.is_cooperative for each in assignors)
+
+
+def is_built_in(assignor: PartitionAssignor) -> bool:
+    """Whether an assignor is one of kprod's, which any thread may call.
+
+    Args:
+        assignor: Any assignor.
+
+    Returns:
+        False for one of the application's.
+    """
+    return BUILT_IN.get(assignor.name) is assignor

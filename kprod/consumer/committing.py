@@ -1,0 +1,240 @@
+"""Implements commits in the application's threads: sync, async, and before a rebalance.
+
+Callbacks of asynchronous commits run in the thread that polls, in the order of the commits; those
+that are due run before a synchronous commit returns.
+
+Thread-safety: any thread; `run_callbacks` on a thread of the application.
+Source: Kafka ConsumerCoordinator.commitOffsetsSync, commitOffsetsAsync (clients 4.3.1).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kprod._core.outcome.batch_result import BatchResult
+from kprod.consumer.assignment import as_partition, as_partitions
+from kprod.consumer.group.auto_commit import places_of
+from kprod.consumer.group.commits import Commit
+from kprod.consumer.group.committed_offsets import CommittedQuestion
+from kprod.consumer.group.group import Group
+from kprod.consumer.partition_texts import named
+from kprod.consumer.parts import ConsumerParts
+from kprod.errors import CommitFailed, ConfigError, KprodError, own_copy
+from kprod.guarded_log import guarded_logger
+from kprod.model import OffsetAndMetadata, TopicPartition
+
+_OFFSET_MAX = 2**63 - 2
+_EPOCH_MAX = 2**31 - 1
+_METADATA_BYTES_MAX = 2**15 - 1  # the protocol's longest text
+
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KprodError | None], object]
+"""A callback of `commit_async`: the offsets, and the error or None."""
+
+_logger = guarded_logger(__name__)
+
+
+class Committing:
+    """The commits of one consumer."""
+
+    def __init__(self, parts: ConsumerParts) -> None:
+        """Start without commits.
+
+        Args:
+            parts: The consumer's parts.
+        """
+        self._parts = parts
+        self._due: deque[Callable[[], object]] = deque()
+
+    def commit(self, given: Mapping[Any, object] | None, timeout: float | None) -> None:
+        """Implement `Consumer.commit`."""
+        group = self._group()
+        offsets = self._offsets(given)
+        if offsets:
+            limit_s = self._parts.api_limit(timeout)
+            self.commit_and_wait(group, offsets, self._until_ms(limit_s))
+        self.run_callbacks()
+
+    def commit_async(self, given: Mapping[Any, object] | None, callback: OnCommit | None) -> None:
+        """Implement `Consumer.commit_async`."""
+        if callback is not None and not callable(callback):
+            raise TypeError(f"a callback is a function, not {type(callback).__name__}")
+        group = self._group()
+        offsets = self._offsets(given)
+
+        def done(error: KprodError | None) -> None:
+            self._due.append(partial(_report, callback, offsets, error))
+            self._parts.mailbox.hand(self.run_callbacks)
+
+        if not offsets:
+            done(None)
+            return
+        until_ms = self._until_ms(self._parts.api_limit(None))
+        self._post(group, Commit(offsets, until_ms, done))
+
+    def committed(
+        self, given: Iterable[object], timeout: float | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Implement `Consumer.committed`."""
+        group, keys = self._group(), as_partitions(given)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        errors: list[KprodError] = []
+        done = BatchResult("", 0)
+
+        def take(key: TopicPartition, answer: OffsetAndMetadata | None) -> None:
+            found[key] = answer
+            if len(found) == len(keys):
+                done.complete()
+
+        def fail(error: KprodError) -> None:
+            errors.append(own_copy(error))
+            done.complete()
+
+        questions = [CommittedQuestion(key, partial(take, key), fail) for key in keys]
+        if not questions:
+            return found
+        self._parts.mailbox.post(partial(group.committed.ask, questions))
+        try:
+            self._parts.wait_done(done, self._until_ms(self._parts.api_limit(timeout)))
+        finally:
+            self._parts.mailbox.post(partial(group.committed.withdraw, questions))
+        for error in errors:
+            raise error
+        if len(found) < len(keys):
+            self._parts.check_open()
+            missing = [key for key in keys if key not in found]
+            raise self._parts.timed_out(f"committed offsets of {named(missing)}", timeout)
+        return {key: found[key] for key in keys}
+
+    def commit_before_loss(self, keys: Iterable[TopicPartition], limit_s: float) -> None:
+        """Commit positions before partitions are given up; failures are logged.
+
+        Args:
+            keys: Assigned partitions.
+            limit_s: Seconds to wait at most.
+        """
+        group, assigned = self._parts.group, self._parts.assignment.partitions
+        if group is None or not self._parts.config.enable_auto_commit:
+            return
+        offsets = places_of({key: assigned[key] for key in keys if key in assigned})
+        if not offsets:
+            return
+        try:
+            self.commit_and_wait(group, offsets, self._until_ms(limit_s))
+        except KprodError as error:
+            _logger.warning("the commit before partitions are given up failed: %s", error)
+
+    def commit_and_wait(
+        self, group: Group, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
+    ) -> None:
+        """Commit offsets, and wait for the result.
+
+        Args:
+            group: The consumer's.
+            offsets: At least one.
+            until_ms: Deadline, monotonic.
+
+        Raises:
+            KprodError: They were not committed.
+        """
+        done = BatchResult("", 0)
+        errors: list[KprodError] = []
+
+        def end(error: KprodError | None) -> None:
+            errors.extend([] if error is None else [error])
+            done.complete()
+
+        self._post(group, Commit(offsets, until_ms, end))
+        # The commit ends by itself at its deadline; the second is for the loop's turn.
+        if not self._parts.wait_done(done, until_ms + 1_000):
+            self._parts.check_open()
+            raise self._parts.timed_out(f"the commit of {named(list(offsets))}", None)
+        for error in errors:
+            raise error
+
+    def run_callbacks(self) -> None:
+        """Run the callbacks of the asynchronous commits that have ended."""
+        while self._due:
+            try:
+                callback = self._due.popleft()
+            except IndexError:
+                return  # another thread has run it
+            callback()
+
+    def _post(self, group: Group, commit: Commit) -> None:
+        self._parts.mailbox.post(partial(group.commits.post, commit))
+
+    def _group(self) -> Group:
+        self._parts.check_open()
+        if self._parts.group is None:
+            raise ConfigError(
+                "group_id is not set: offsets are committed for a consumer group; make the consumer"
+                " with group_id"
+            )
+        return self._parts.group
+
+    def _until_ms(self, limit_s: float) -> int:
+        until_ms = self._parts.until_ms(limit_s)
+        assert until_ms is not None  # noqa: S101 - there is a limit
+        return until_ms
+
+    def _offsets(
+        self, given: Mapping[Any, object] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets to commit: the application's, or the positions."""
+        assigned = self._parts.assignment
+        if given is None:
+            found = {}
+            for key, partition in assigned.partitions.items():
+                place = self._parts.hand_over.place_of(partition)
+                if place is not None:
+                    found[key] = OffsetAndMetadata(place.offset, leader_epoch=place.epoch)
+            return found
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                "offsets are a mapping of TopicPartition to offset or OffsetAndMetadata, not"
+                f" {type(given).__name__}"
+            )
+        offsets = {as_partition(key): _checked(it) for key, it in given.items()}
+        lost = [key for key in offsets if assigned.shared and key not in assigned.partitions]
+        if lost:
+            error = CommitFailed(
+                f"{named(lost)} cannot be committed, since the group has assigned"
+                f" {'them' if len(lost) > 1 else 'it'} to this member no more: the new owner reads"
+                " on from the offsets committed before. Commit in on_revoked, or let poll commit"
+                " (enable_auto_commit)"
+            )
+            error.partitions = tuple((key.topic, key.partition) for key in lost)
+            raise error
+        return offsets
+
+
+def _checked(given: object) -> OffsetAndMetadata:
+    """Check one offset of the application."""
+    it = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)  # type: ignore[arg-type]  # checked below
+    if not isinstance(it.offset, int) or isinstance(it.offset, bool):
+        raise TypeError(f"an offset is a whole number, not {type(it.offset).__name__}")
+    if not 0 <= it.offset <= _OFFSET_MAX:
+        raise ValueError(f"an offset is from 0 to {_OFFSET_MAX}, not {it.offset}")
+    if not isinstance(it.metadata, str):
+        raise TypeError(f"an offset's metadata is a text, not {type(it.metadata).__name__}")
+    if len(it.metadata.encode()) > _METADATA_BYTES_MAX:
+        raise ValueError(f"an offset's metadata has at most {_METADATA_BYTES_MAX} bytes")
+    if not isinstance(it.leader_epoch, int) or not -1 <= it.leader_epoch <= _EPOCH_MAX:
+        raise ValueError(f"a leader epoch is from -1 to {_EPOCH_MAX}, not {it.leader_epoch!r:.40}")
+    return it
+
+
+def _report(
+    callback: OnCommit | None,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    error: KprodError | None,
+) -> None:
+    if callback is None:
+        if error is not None:
+            _logger.warning("an asynchronous commit failed: %s", error)
+        return
+    try:
+        callback(offsets, error)
+    except Exception:
+        _logger.exception("%r failed; reading continues", callback)

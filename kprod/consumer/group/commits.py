@@ -1,0 +1,338 @@
+"""Commits offsets: one request at a time, so that no older commit overwrites a newer one.
+
+Commits that are posted while a request is in flight wait, and go out as one request in which the
+newest offset of each partition wins. A request that failed for a passing reason is sent again,
+together with the commits that were posted meanwhile.
+
+Thread-safety: the I/O thread.
+Source: Kafka ConsumerCoordinator.sendOffsetCommitRequest, OffsetCommitResponseHandler (clients
+4.3.1).
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kprod._core.wire.wire_bounds import Bounds
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.consumer.group.coordinator_link import (
+    FOREVER_MS,
+    CoordinatorLink,
+    CoordinatorRequest,
+)
+from kprod.consumer.group.member_requests import Identity
+from kprod.consumer.group.member_state import MemberState
+from kprod.consumer.group.membership import Membership
+from kprod.consumer.partition_texts import named
+from kprod.errors import (
+    BrokerError,
+    CommitFailed,
+    CommitRetriable,
+    ConnectionFailed,
+    KprodError,
+    KprodTimeout,
+    RemoteProtocolError,
+    RequestTimeout,
+    own_copy,
+)
+from kprod.model import OffsetAndMetadata, TopicPartition
+from kprod.network.client_request import ANSWER_BYTES, Outcome
+from kprod.protocol.api import ApiKey
+from kprod.protocol.denials import denial_or_error
+from kprod.protocol.error_table import ErrorCode
+
+_VERSIONS, _STATIC_VERSIONS = (2, 9), (7, 9)  # later ones name topics by id
+_FIRST_WITH_EPOCH = 6
+_LAST_WITH_RETENTION = 4
+_PARTITION_BYTES = 512
+_MOVED = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+_PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class Commit:
+    """Offsets to commit.
+
+    Attributes:
+        offsets: Offsets by partition; at least one.
+        until_ms: Monotonic time after which it fails.
+        on_done: Called once, with the error or None.
+        identity: The member that commits; set when it is posted.
+        error: The newest passing failure.
+    """
+
+    __slots__ = ("error", "identity", "offsets", "on_done", "until_ms")
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        until_ms: int,
+        on_done: Callable[[KprodError | None], object],
+    ) -> None:
+        """Create a commit that was not posted."""
+        self.offsets: Mapping[TopicPartition, OffsetAndMetadata] = offsets
+        self.until_ms: int = until_ms
+        self.on_done: Callable[[KprodError | None], object] = on_done
+        self.identity: Identity = Identity()
+        self.error: KprodError | None = None
+
+
+class Commits:
+    """The commits of one consumer.
+
+    Attributes:
+        count: Number of requests that were answered.
+        latency_ms_total: Sum of their times.
+        latency_ms_max: The longest time.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a request
+        self,
+        group_id: str,
+        instance_id: str,
+        link: CoordinatorLink,
+        membership: Membership,
+        *,
+        is_owned: Callable[[TopicPartition], bool],
+        backoff: ExponentialBackoff,
+        rng: random.Random,
+    ) -> None:
+        """Start without commits.
+
+        Args:
+            group_id: The group.
+            instance_id: Id of the static member; empty for a dynamic one.
+            link: The coordinator.
+            membership: The consumer's membership.
+            is_owned: Whether a partition is assigned.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+        """
+        self._group_id = group_id
+        self._instance_id = instance_id or None
+        self._link = link
+        self._membership = membership
+        self._is_owned = is_owned
+        self._backoff = backoff
+        self._rng = rng
+        self._waiting: list[Commit] = []
+        self._sent: list[Commit] = []
+        self._retry_at_ms = 0
+        self._failures = 0
+        self.count: int = 0
+        self.latency_ms_total: int = 0
+        self.latency_ms_max: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no commit waits or is in flight."""
+        return not self._waiting and not self._sent
+
+    def post(self, commit: Commit) -> None:
+        """Send a commit at the next opportunity; `on_done` is called once.
+
+        Args:
+            commit: A commit that was not posted before.
+        """
+        commit.identity = self._membership.identity
+        if self._membership.error is not None:
+            commit.on_done(own_copy(self._membership.error))
+        elif self._membership.state is MemberState.LEFT:
+            self._waiting.append(commit)  # partitions that were assigned by hand
+        else:
+            lost = [key for key in commit.offsets if not self._is_owned(key)]
+            if lost or not commit.identity.is_member:
+                commit.on_done(self._late(commit, lost or list(commit.offsets)))
+            else:
+                self._waiting.append(commit)
+
+    def run(self, now_ms: int) -> int:
+        """Send the waiting commits.
+
+        Args:
+            now_ms: Monotonic time.
+
+        Returns:
+            Milliseconds until the next action; events may come earlier.
+        """
+        if not self._waiting:
+            return FOREVER_MS
+        self._drop_overdue(now_ms)
+        self._drop_late()
+        if not self._waiting or self._sent:
+            return FOREVER_MS
+        wait_ms = min(each.until_ms for each in self._waiting) - now_ms
+        if now_ms < self._retry_at_ms:
+            return min(wait_ms, self._retry_at_ms - now_ms)
+        if not self._link.ready(now_ms):
+            return min(wait_ms, self._link.wait_ms(now_ms))
+        self._sent, self._waiting = self._waiting, []
+        self._link.send(self._request(), self._complete, now_ms)
+        return FOREVER_MS
+
+    def fail_all(self, error: KprodError) -> None:
+        """End all commits, because the consumer has ended.
+
+        Args:
+            error: The reason.
+        """
+        ended, self._waiting, self._sent = [*self._sent, *self._waiting], [], []
+        for each in ended:
+            each.on_done(own_copy(each.error or error))
+
+    def _drop_overdue(self, now_ms: int) -> None:
+        for each in [it for it in self._waiting if it.until_ms <= now_ms]:
+            self._waiting.remove(each)
+            reason = each.error or "the coordinator is not known or does not respond"
+            each.on_done(KprodTimeout(f"{self._text_of(each)} was not confirmed in time: {reason}"))
+
+    def _drop_late(self) -> None:
+        """End the commits that the coordinator must not get any more, or not now."""
+        for each in list(self._waiting):
+            is_same = each.identity == self._membership.identity
+            if is_same and not self._membership.is_between_generations:
+                continue
+            self._waiting.remove(each)
+            if is_same:
+                each.on_done(
+                    CommitRetriable(
+                        f"{self._text_of(each)} must wait, since the group is rebalancing: poll,"
+                        " then commit the positions of partitions that are still assigned"
+                    )
+                )
+            else:
+                each.on_done(self._late(each, list(each.offsets)))
+
+    def _request(self) -> CoordinatorRequest:
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        for each in self._sent:
+            offsets.update(each.offsets)
+        identity = self._sent[-1].identity
+        body = {
+            "group_id": self._group_id,
+            "generation_id_or_member_epoch": identity.generation,
+            "member_id": identity.member_id,
+        }
+        if identity.is_member:
+            body["group_instance_id"] = self._instance_id
+
+        def shape(version: int) -> dict[str, Any]:
+            topics: dict[str, list[dict[str, Any]]] = {}
+            for key, it in offsets.items():
+                entry = {
+                    "partition_index": key.partition,
+                    "committed_offset": it.offset,
+                    "committed_metadata": it.metadata,
+                }
+                if version >= _FIRST_WITH_EPOCH:
+                    entry["committed_leader_epoch"] = it.leader_epoch
+                topics.setdefault(key.topic, []).append(entry)
+            named_topics = [{"name": name, "partitions": each} for name, each in topics.items()]
+            return {**body, "topics": named_topics}
+
+        return CoordinatorRequest(
+            ApiKey.OFFSET_COMMIT,
+            _STATIC_VERSIONS if body.get("group_instance_id") else _VERSIONS,
+            shape,
+            bounds=Bounds(
+                memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * len(offsets),
+                totals={"topics": len(offsets), "partitions": len(offsets)},
+            ),
+        )
+
+    def _complete(self, outcome: Outcome) -> None:
+        sent, self._sent = self._sent, []
+        if outcome.body is None:
+            self._settle(sent, outcome.error or KprodError("no response"), {}, outcome.now_ms)
+            return
+        self.count += 1
+        self.latency_ms_total += outcome.latency_ms
+        self.latency_ms_max = max(self.latency_ms_max, outcome.latency_ms)
+        codes = {
+            TopicPartition(topic["name"], each["partition_index"]): each["error_code"]
+            for topic in outcome.body["topics"]
+            for each in topic["partitions"]
+        }
+        self._settle(sent, None, codes, outcome.now_ms)
+
+    def _settle(
+        self,
+        sent: list[Commit],
+        failure: KprodError | None,
+        codes: Mapping[TopicPartition, int],
+        now_ms: int,
+    ) -> None:
+        """End the commits of a response, or keep those that failed for a passing reason."""
+        again: list[Commit] = []
+        for each in sent:
+            error = failure
+            for key in each.offsets:
+                error = error or self._error_of(each, key, codes.get(key))
+            if error is not None and _is_passing(error):
+                each.error = error
+                again.append(each)
+            else:
+                each.on_done(error if error is None else own_copy(error))
+        if not again:
+            self._failures = 0
+            return
+        self._waiting = [*again, *self._waiting]
+        self._retry_at_ms = now_ms + max(1, self._backoff.wait_ms(self._failures, self._rng))
+        self._failures += 1
+        if any(_has_moved(each.error) for each in again):
+            self._link.lose(now_ms)
+
+    def _error_of(self, commit: Commit, key: TopicPartition, code: int | None) -> KprodError | None:
+        if code is None:
+            return RemoteProtocolError(f"an OffsetCommit response leaves out {named([key])}")
+        if not code:
+            return None
+        if code in _LOST:
+            return self._late(commit, list(commit.offsets))
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return CommitRetriable(
+                f"{self._text_of(commit)} was rejected, since the group is rebalancing: poll, then"
+                " commit the positions of partitions that are still assigned"
+            )
+        if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            return denial_or_error(code, "READ", self._group_id)
+        return denial_or_error(code, "READ", key.topic, message=named([key]))
+
+    def _late(self, commit: Commit, keys: list[TopicPartition]) -> CommitFailed:
+        now = self._membership.identity
+        state = f"is in generation {now.generation}" if now.is_member else "has left the group"
+        error = CommitFailed(
+            f"{self._text_of(commit)} comes too late: {named(keys)} may belong to another member,"
+            f" which reads on from the offsets committed before, and this one {state}. If work"
+            " takes longer than max_poll_interval_ms between two polls, raise that, lower"
+            " max_poll_records, or call progress()"
+        )
+        error.partitions = tuple((key.topic, key.partition) for key in keys)
+        return error
+
+    def _text_of(self, commit: Commit) -> str:
+        (key, it), *more = commit.offsets.items()
+        others = f" and {len(more)} more" if more else ""
+        generation = (
+            f" in generation {commit.identity.generation}" if commit.identity.is_member else ""
+        )
+        return (
+            f"the commit of {key.topic}-{key.partition} at offset {it.offset}{others} for group"
+            f" {self._group_id!r}{generation}"
+        )
+
+
+def _is_passing(error: KprodError) -> bool:
+    if isinstance(error, (ConnectionFailed, RequestTimeout)):
+        return error.retriable
+    return isinstance(error, BrokerError) and error.code in _MOVED | _PASSING
+
+
+def _has_moved(error: KprodError | None) -> bool:
+    return not isinstance(error, BrokerError) or error.code in _MOVED

@@ -1,0 +1,399 @@
+"""Drives a member of a group through joins, heartbeats and rebalances.
+
+The I/O thread owns the member's state. What concerns the application (to give up partitions, to
+take over new ones, to run the application's assignor) is handed to its thread as a step; each step
+has a ticket, and one whose ticket is no longer the newest changes nothing. Heartbeats continue
+while a step waits.
+
+Thread-safety: the I/O thread, apart from `ticket`, `identity` and `error`, which any thread reads.
+Source: Kafka AbstractCoordinator and ConsumerCoordinator (clients 4.3.1); KIP-62, KIP-345, KIP-394,
+KIP-429, KIP-814.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.config.settings_slices import GroupSettings
+from kprod.consumer.group.application import Application
+from kprod.consumer.group.assignors import is_built_in
+from kprod.consumer.group.coordinator_link import FOREVER_MS, CoordinatorLink, CoordinatorRequest
+from kprod.consumer.group.heartbeats import Heartbeats
+from kprod.consumer.group.leadership import Leadership
+from kprod.consumer.group.leading import assignments_or_error, check_assigned, members_of
+from kprod.consumer.group.member_requests import Identity, MemberRequests
+from kprod.consumer.group.member_state import MemberEvent, MemberState, next_state
+from kprod.consumer.group.member_texts import fenced_error, stalled_text, unoffered_error
+from kprod.consumer.group.offers import NO_BYTES, Offers
+from kprod.consumer.group.protocol_data import decode_assignment
+from kprod.consumer.group.rounds import Rounds
+from kprod.errors import (
+    BrokerError,
+    ConnectionFailed,
+    KprodError,
+    RequestTimeout,
+)
+from kprod.guarded_log import guarded_logger
+from kprod.network.client_request import Outcome
+from kprod.protocol.denials import denial_or_error
+from kprod.protocol.error_table import ErrorCode
+
+if TYPE_CHECKING:
+    from kprod.interfaces import PartitionAssignor
+
+_logger = guarded_logger(__name__)
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Membership:
+    """The membership of one consumer.
+
+    Attributes:
+        state: The member's state.
+        identity: Member id and generation.
+        offers: The member's offers to its group.
+        topics: The subscribed topics.
+        ticket: Number of the newest step.
+        error: Why the member is FENCED; None if it is not.
+        rebalance_count: Number of assignments that were taken over.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        link: CoordinatorLink,
+        metadata: Metadata,
+        application: Application,
+        *,
+        backoff: ExponentialBackoff,
+        rng: random.Random,
+    ) -> None:
+        """Start outside of the group.
+
+        Args:
+            settings: The group's settings.
+            link: The coordinator.
+            metadata: Provides the topics' partitions.
+            application: The application's side.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+        """
+        self._settings = settings
+        self._link = link
+        self._application = application
+        self._backoff_ms: Callable[[int], int] = lambda failures: max(
+            1, backoff.wait_ms(failures, rng)
+        )
+        self._requests = MemberRequests(settings)
+        self._heartbeats = Heartbeats(settings, link, self._requests, self._take_error)
+        self.state: MemberState = MemberState.LEFT
+        self.identity: Identity = Identity()
+        self.offers: Offers = Offers(settings)
+        self.topics: tuple[str, ...] = ()
+        self.ticket: int = 0
+        self.error: KprodError | None = None
+        self.rebalance_count: int = 0
+        self._rounds = Rounds(link, lambda: self.ticket, self._take_answer)
+        self._failures = 0
+        self._retry_at_ms = 0
+        self._reason = ""
+        self._must_rejoin = False
+        self._assignor: PartitionAssignor | None = None
+        self._led_ticket = -1
+        self._leadership = Leadership(metadata)
+        self._assignments: dict[str, bytes] = {}
+
+    @property
+    def wanted_topics(self) -> set[str]:
+        """The topics whose metadata is needed: the group's, in its leader."""
+        return {*self.topics, *self._leadership.topics}
+
+    @property
+    def is_between_generations(self) -> bool:
+        """Whether the coordinator accepts no commits, since members are joining."""
+        return self.state in {MemberState.JOINING, MemberState.LEADING, MemberState.SYNCING}
+
+    def subscribe(self, topics: tuple[str, ...], now_ms: int) -> None:
+        """Become a member, or change the member's topics.
+
+        Args:
+            topics: The topics; at least one.
+            now_ms: Monotonic time.
+        """
+        self.topics = topics
+        if self.state is MemberState.LEFT:
+            self._move(MemberEvent.SUBSCRIBED)
+            self._reason = ""
+            self._prepare(now_ms)
+        else:
+            self.rejoin("the subscription has changed")
+
+    def rejoin(self, reason: str) -> None:
+        """Start a rebalance, as soon as the member is STABLE.
+
+        Args:
+            reason: The reason, for the brokers' logs.
+        """
+        self._must_rejoin, self._reason = True, reason
+
+    def leave(
+        self, reason: str, now_ms: int, on_left: Callable[[], object], *, tells: bool
+    ) -> None:
+        """Cease to be a member; the partitions must have been given up.
+
+        Args:
+            reason: The reason, for the brokers' logs.
+            now_ms: Monotonic time.
+            on_left: Called when the coordinator has answered, or is not told.
+            tells: Whether to tell the coordinator, so that others get the partitions at once.
+        """
+        if self.state is MemberState.LEFT:
+            on_left()
+            return
+        self._move(MemberEvent.UNSUBSCRIBED)
+        self.ticket += 1
+        self.topics, self.error = (), None
+        self._leadership.resign()
+        self._leave_group(reason, now_ms, on_left, tells=tells)
+
+    def prepared(
+        self, ticket: int, now_ms: int, own_bytes: Mapping[str, bytes | None] = NO_BYTES
+    ) -> None:
+        """Join the group: the application's thread has given up partitions.
+
+        Args:
+            ticket: The step's.
+            now_ms: Monotonic time.
+            own_bytes: Bytes of the application's assignors for the group's leader, by name.
+        """
+        if ticket == self.ticket and self.state is MemberState.PREPARING:
+            self.offers.own_bytes = own_bytes
+            self._move(MemberEvent.PREPARED)
+            self._retry_at_ms = now_ms
+
+    def led(self, ticket: int, result: "dict[str, bytes] | KprodError", now_ms: int) -> None:
+        """Send the computed assignments to the group."""
+        if ticket != self.ticket or self.state is not MemberState.LEADING:
+            return
+        if isinstance(result, KprodError):
+            self._application.fail(result)
+            self._join_again(now_ms)
+        else:
+            self._assignments = result
+            self._move(MemberEvent.LED)
+
+    def assigned(self, ticket: int, *, has_revoked: bool) -> None:
+        """Settle in the generation: the application's thread has taken over the assignment."""
+        if ticket != self.ticket or self.state is not MemberState.ASSIGNING:
+            return
+        self._move(MemberEvent.ASSIGNED)
+        self.rebalance_count += 1
+        if has_revoked:
+            self.rejoin("partitions were given up")
+
+    def run(self, now_ms: int) -> int:
+        """Send the due requests.
+
+        Args:
+            now_ms: Monotonic time.
+
+        Returns:
+            Milliseconds until the next action; events may come earlier.
+        """
+        if self.state in {MemberState.LEFT, MemberState.FENCED}:
+            return FOREVER_MS
+        if self.state is MemberState.STABLE and self._leadership.has_changed():
+            self.rejoin("the partitions of the group's topics have changed")
+        if self._must_rejoin and self.state is MemberState.STABLE:
+            self._move(MemberEvent.REBALANCE)
+            self._prepare(now_ms)
+        wait_ms = self._look_at_application(now_ms)
+        if self.state is MemberState.LEADING:
+            wait_ms = min(wait_ms, self._lead(now_ms))
+        if self._is_asking:
+            return min(wait_ms, self._ask(now_ms))
+        if self.identity.is_member:
+            return min(wait_ms, self._heartbeats.run(self.identity, now_ms))
+        return wait_ms
+
+    def _move(self, event: MemberEvent) -> None:
+        self.state = next_state(self.state, event)
+
+    def _look_at_application(self, now_ms: int) -> int:
+        """Leave if the application asked for nothing for too long."""
+        limit_ms = self._settings.max_poll_interval_ms
+        if not self.identity.is_member or self.is_between_generations:
+            return FOREVER_MS
+        idle_ms = self._application.idle_ms(now_ms)
+        if idle_ms < limit_ms:
+            return limit_ms - idle_ms
+        _logger.warning("%s", stalled_text(self._settings, idle_ms))
+        is_static = bool(self._settings.group_instance_id)
+        self._leave_group("consumer poll timeout has expired", now_ms, tells=not is_static)
+        self._move(MemberEvent.LOST)
+        self.ticket += 1
+        self._application.prepare(self.ticket, is_lost=True)  # joins with the next poll
+        return FOREVER_MS
+
+    def _prepare(self, now_ms: int, *, is_lost: bool = False) -> None:
+        """Make the application give up partitions, unless it has none."""
+        self.ticket += 1
+        self._must_rejoin = False
+        if self._application.owned() or self.offers.own:
+            self._application.prepare(self.ticket, is_lost=is_lost)
+        else:
+            self.prepared(self.ticket, now_ms)
+
+    def _lose(self, identity: Identity, now_ms: int) -> None:
+        self.identity = identity
+        self._move(MemberEvent.LOST)
+        self._prepare(now_ms, is_lost=True)
+
+    def _join_again(self, now_ms: int) -> None:
+        """Join again after a failed attempt, after a pause; nothing has to be given up."""
+        self._move(MemberEvent.REBALANCE)
+        self.ticket += 1
+        self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
+        self._failures += 1
+
+    def _leave_group(
+        self,
+        reason: str,
+        now_ms: int,
+        on_left: Callable[[], object] = lambda: None,
+        *,
+        tells: bool,
+    ) -> None:
+        member_id, self.identity = self.identity.member_id, Identity()
+        self.offers.forget()
+        if tells and member_id and self._link.ready(now_ms):
+            # A member that this does not remove expires.
+            self._link.send(
+                self._requests.leave(member_id, reason), lambda _outcome: on_left(), now_ms
+            )
+        else:
+            on_left()
+
+    def _ask(self, now_ms: int) -> int:
+        """Send JoinGroup or SyncGroup, if it was not sent yet."""
+        if now_ms < self._retry_at_ms:
+            return self._retry_at_ms - now_ms
+        return self._rounds.send(self._request, now_ms)
+
+    def _request(self) -> CoordinatorRequest:
+        if self.state is MemberState.SYNCING:
+            protocol = "" if self._assignor is None else self._assignor.name
+            return self._requests.sync(self.identity, protocol, self._assignments)
+        owned = self._application.owned()
+        encoded = self.offers.encoded(self.topics, owned, self.identity.generation)
+        return self._requests.join(self.identity.member_id, encoded, self._reason)
+
+    def _take_answer(self, outcome: Outcome, ticket: int) -> None:
+        """Take the response to JoinGroup or SyncGroup, unless the member has moved on."""
+        body, now_ms = outcome.body, outcome.now_ms
+        if ticket != self.ticket:
+            return
+        if body is None:
+            self._take_error(outcome.error or KprodError("no response"), self.identity, now_ms)
+        elif body["error_code"] == ErrorCode.MEMBER_ID_REQUIRED:
+            self.identity = Identity(body["member_id"])
+        elif body["error_code"]:
+            error = denial_or_error(body["error_code"], "READ", self._settings.group_id)
+            self._take_error(error, self.identity, now_ms)
+        else:
+            self._failures = 0
+            self._link.works()
+            self._application.works()
+            if self.state is MemberState.JOINING:
+                self._joined(body, now_ms)
+            else:
+                self._synced(body, now_ms)
+
+    def _joined(self, body: Mapping[str, Any], now_ms: int) -> None:
+        assignor = self.offers.assignor(body["protocol_name"])
+        self.identity = Identity(body["member_id"], body["generation_id"])
+        if assignor is None or not self.identity.is_member:
+            error = unoffered_error(self._settings, body["protocol_name"])
+            self._take_error(error, self.identity, now_ms)
+            return
+        self._heartbeats.begin(now_ms)
+        self._assignor, self._assignments = assignor, {}
+        if body["leader"] != self.identity.member_id:
+            self._leadership.resign()
+            self._move(MemberEvent.FOLLOWED)
+            return
+        self._leadership.begin(members_of(body["members"]), now_ms)
+        self._move(MemberEvent.ELECTED)
+        if body["skip_assignment"]:  # a static leader has come back, and nothing changes (KIP-814)
+            self._leadership.watch()
+            self._move(MemberEvent.LED)
+
+    def _lead(self, now_ms: int) -> int:
+        """Compute the assignments, or make the application's thread do it."""
+        wait_ms = self._leadership.wait_ms(now_ms)
+        if wait_ms or self._led_ticket == self.ticket:
+            return wait_ms or FOREVER_MS
+        self.ticket += 1
+        self._led_ticket = self.ticket
+        assignor = self._assignor
+        assert assignor is not None  # noqa: S101 - the member was elected by it
+        members, topics = self._leadership.members, self._leadership.watch()
+        if is_built_in(assignor):
+            self.led(self.ticket, assignments_or_error(assignor, members, topics), now_ms)
+        else:
+            self._application.lead(self.ticket, assignor, members, topics)
+        return FOREVER_MS
+
+    def _synced(self, body: Mapping[str, Any], now_ms: int) -> None:
+        try:
+            keys = check_assigned(decode_assignment(body["assignment"]))
+        except KprodError as error:
+            self._take_error(error, self.identity, now_ms)
+            return
+        if any(key.topic not in self.topics for key in keys):
+            self.rejoin("the assignment is of an older subscription")
+            keys = [key for key in keys if key.topic in self.topics]
+        self._heartbeats.begin(now_ms)
+        self.offers.last = (keys, self.identity.generation)
+        self._move(MemberEvent.SYNCED)
+        self.ticket += 1
+        self._application.assign(self.ticket, keys)
+
+    def _take_error(self, error: KprodError, identity: Identity, now_ms: int) -> None:
+        """Act on the error of a request that was sent for an identity."""
+        if identity != self.identity or self.state in {MemberState.LEFT, MemberState.FENCED}:
+            return  # the member has moved on
+        code = error.code if isinstance(error, BrokerError) else None
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fence(error)
+        elif code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._lose(Identity(), now_ms)
+        elif code == ErrorCode.ILLEGAL_GENERATION:
+            self._lose(Identity(identity.member_id), now_ms)
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS and not self._is_asking:
+            self._heartbeats.begin(now_ms)  # the coordinator knows the member
+            if self.state is not MemberState.PREPARING:
+                self.rejoin("the group is rebalancing")
+        else:
+            if code in _MOVED or isinstance(error, (ConnectionFailed, RequestTimeout)):
+                self._link.lose(now_ms)
+            elif not error.retriable:
+                self._application.fail(error)
+            if self._is_asking:
+                self._join_again(now_ms)
+
+    @property
+    def _is_asking(self) -> bool:
+        """Whether the member waits for the response to JoinGroup or SyncGroup."""
+        return self.state in {MemberState.JOINING, MemberState.SYNCING}
+
+    def _fence(self, error: KprodError) -> None:
+        """Stop for good: another process uses this member's `group_instance_id`."""
+        self._move(MemberEvent.FENCED)
+        self.identity = Identity()
+        self.error = fenced_error(self._settings)
+        self.error.__cause__ = error
+        self.ticket += 1
+        self._application.prepare(self.ticket, is_lost=True)

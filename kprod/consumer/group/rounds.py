@@ -1,0 +1,62 @@
+"""Sends a member's JoinGroup and SyncGroup requests, one at a time.
+
+A coordinator parks both until the other members are there, so neither has a usual time.
+
+Thread-safety: the I/O thread.
+Source: Kafka AbstractCoordinator.sendJoinGroupRequest, onLeaderElected (clients 4.3.1).
+"""
+
+from collections.abc import Callable
+
+from kprod.consumer.group.coordinator_link import (
+    FOREVER_MS,
+    CoordinatorLink,
+    CoordinatorRequest,
+)
+from kprod.network.client_request import Outcome
+
+
+class Rounds:
+    """The requests of one member."""
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        ticket: Callable[[], int],
+        on_answer: Callable[[Outcome, int], object],
+    ) -> None:
+        """Start without a request.
+
+        Args:
+            link: The coordinator.
+            ticket: Returns the member's present ticket.
+            on_answer: Called with each outcome, and the ticket at the time of the request.
+        """
+        self._link = link
+        self._ticket = ticket
+        self._on_answer = on_answer
+        self._is_waiting = False
+
+    def send(self, make: Callable[[], CoordinatorRequest], now_ms: int) -> int:
+        """Send a request, unless one waits for its response.
+
+        Args:
+            make: Returns the request.
+            now_ms: Monotonic time.
+
+        Returns:
+            Milliseconds until it can be sent; events may come earlier.
+        """
+        if self._is_waiting:
+            return FOREVER_MS
+        if not self._link.ready(now_ms):
+            return self._link.wait_ms(now_ms)
+        ticket = self._ticket()
+        self._is_waiting = True
+
+        def complete(outcome: Outcome) -> None:
+            self._is_waiting = False
+            self._on_answer(outcome, ticket)
+
+        self._link.send(make(), complete, now_ms)
+        return FOREVER_MS

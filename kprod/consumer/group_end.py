@@ -1,0 +1,96 @@
+"""Ends a consumer's membership when it is closed: commit, give up partitions, leave the group.
+
+A thread that can read gives up the partitions as in a rebalance. If another thread reads, or the
+close is made inside of a read, only what the application has asked past is committed, and the
+listener is not called.
+
+Thread-safety: any thread of the application.
+Source: Kafka ConsumerCoordinator.close, AbstractCoordinator.maybeLeaveGroup (clients 4.3.1).
+"""
+
+from kprod._core.outcome.batch_result import BatchResult
+from kprod.consumer.committing import Committing
+from kprod.consumer.group.group import Group
+from kprod.consumer.group_steps import GroupSteps
+from kprod.consumer.parts import ConsumerParts
+from kprod.errors import ClosedError, ConcurrentPoll
+from kprod.guarded_log import guarded_logger
+
+CLOSE_LIMIT_S = 30.0  # of commit and leave together, if the close itself has no limit
+_PARKED_LIMIT_S = 1.0  # a coordinator answers nothing before it has answered a parked join
+
+_REASON = "the consumer is being closed"
+
+_logger = guarded_logger(__name__)
+
+
+class GroupEnd:
+    """The end of one consumer's membership."""
+
+    def __init__(self, parts: ConsumerParts, steps: GroupSteps, committing: Committing) -> None:
+        """Keep the parts.
+
+        Args:
+            parts: The consumer's parts.
+            steps: Gives up partitions.
+            committing: Commits.
+        """
+        self._parts = parts
+        self._steps = steps
+        self._committing = committing
+
+    def run(self, timeout: float | None, *, is_failing: bool) -> None:
+        """End the membership of a consumer that is about to be closed; logs what fails.
+
+        Args:
+            timeout: Seconds; None for `CLOSE_LIMIT_S`. 0 commits nothing and leaves no group.
+            is_failing: Whether what the application has in hand is not done.
+        """
+        parts, group = self._parts, self._parts.group
+        if group is None or timeout == 0:
+            return
+        limit_s = CLOSE_LIMIT_S if timeout is None else min(timeout, CLOSE_LIMIT_S)
+        until_ms = parts.until_ms(limit_s)
+        left = BatchResult("", 0)
+        try:
+            with parts.alone:
+                self._settle(is_failing=is_failing)
+                self._give_up(limit_s, left)
+        except ConcurrentPoll:
+            self._committing.commit_before_loss(list(parts.assignment.partitions), limit_s)
+            self._leave(group, left)
+        except Exception:
+            _logger.exception("on_revoked failed in close; the consumer is closed")
+        if group.membership.is_between_generations:
+            until_ms = parts.until_ms(min(limit_s, _PARKED_LIMIT_S))
+        parts.wait(lambda: group.commits.is_idle, until_ms)
+        parts.wait_done(left, until_ms)
+        parts.mailbox.post(lambda: group.commits.fail_all(ClosedError("the consumer is closed")))
+        parts.wait(lambda: group.commits.is_idle, parts.until_ms(_PARKED_LIMIT_S))
+        self._committing.run_callbacks()
+
+    @property
+    def _tells(self) -> bool:
+        """Whether the coordinator learns of the end: a static member may come back."""
+        return not self._parts.config.group_instance_id
+
+    def _settle(self, *, is_failing: bool) -> None:
+        """Settle the newest hand-out; records that a failing application has in hand come again."""
+        hand_over = self._parts.hand_over
+        if not is_failing:
+            hand_over.settle()
+        elif hand_over.chunk is not None:
+            hand_over.end_chunk(hand_over.chunk)
+
+    def _give_up(self, limit_s: float, left: BatchResult) -> None:
+        if self._parts.assignment.shared:
+            self._steps.leave(_REASON, limit_s, tells=self._tells, on_left=left.complete)
+        else:
+            self._committing.commit_before_loss(list(self._parts.assignment.partitions), limit_s)
+            left.complete()
+
+    def _leave(self, group: Group, left: BatchResult) -> None:
+        now_ms = self._parts.clock.now_ms()
+        self._parts.mailbox.post(
+            lambda: group.membership.leave(_REASON, now_ms, left.complete, tells=self._tells)
+        )

@@ -1,0 +1,286 @@
+"""The steps of a rebalance in the application's thread: give up partitions, take over new ones.
+
+They run at the beginning of a poll or of an iteration's next record, so the records before are
+done. No lock is held while the application's listener runs; it may commit, seek, pause and
+close. An exception of the listener leaves that poll after the step is complete, so the member
+continues.
+
+Thread-safety: `prepare`, `lead`, `assign`, `fail` and `works` on the I/O thread, steps on the
+polling thread.
+Source: Kafka ConsumerCoordinator.onJoinPrepare, onJoinComplete (clients 4.3.1); KIP-415, KIP-429.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from kprod.consumer.committing import Committing
+from kprod.consumer.group.leading import assignments_or_error
+from kprod.consumer.parts import ConsumerParts
+from kprod.consumer.position import Start, group_start
+from kprod.consumer.selection import EARLIEST, Selection
+from kprod.consumer.topic_watch import Whole
+from kprod.errors import KprodError
+from kprod.guarded_log import guarded_logger
+from kprod.interfaces import GroupMember, PartitionAssignor
+from kprod.model import TopicPartition
+
+_logger = guarded_logger(__name__)
+
+
+def _nothing() -> None:
+    """Do nothing when the member has left."""
+
+
+class GroupSteps:
+    """Implements `Application` for one consumer."""
+
+    def __init__(
+        self,
+        parts: ConsumerParts,
+        selection: Selection,
+        committing: Committing,
+        face: Callable[[], object],
+    ) -> None:
+        """Start without a listener.
+
+        Args:
+            parts: The consumer's parts.
+            selection: Changes the assignment.
+            committing: Commits before partitions are given up.
+            face: Returns the public object, for the listener.
+        """
+        self._parts = parts
+        self._selection = selection
+        self._committing = committing
+        self._face = face
+        self._listener: object = None
+        self._first_counts: dict[str, int] = {}
+
+    # Of the I/O thread: see `Application`.
+
+    def owned(self) -> Sequence[TopicPartition]:
+        """Return the assigned partitions."""
+        return tuple(self._parts.assignment.partitions)
+
+    def prepare(self, ticket: int, *, is_lost: bool) -> None:
+        """Hand the step that gives up partitions."""
+        self._hand(_Step(partial(self._prepare, ticket, is_lost)))
+
+    def lead(
+        self,
+        ticket: int,
+        assignor: PartitionAssignor,
+        members: Sequence[GroupMember],
+        topics: Mapping[str, Sequence[frozenset[str]]],
+    ) -> None:
+        """Hand the step that runs the application's assignor."""
+        self._hand(_Step(partial(self._lead, ticket, assignor, members, topics)))
+
+    def assign(self, ticket: int, partitions: Sequence[TopicPartition]) -> None:
+        """Hand the step that takes over an assignment."""
+        self._hand(_Step(partial(self._assign, ticket, partitions)))
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Return for how long the application has asked for nothing."""
+        return self._parts.activity.idle_ms(self._parts.hand_over, now_ms)
+
+    def fail(self, error: KprodError) -> None:
+        """Make `poll` raise an error."""
+        self._parts.topics.note(Whole.GROUP, error)
+
+    def works(self) -> None:
+        """Forget the error."""
+        self._parts.topics.forget_problem(Whole.GROUP)
+
+    def _hand(self, step: "_Step") -> None:
+        self._parts.mailbox.hand(step)
+        self._parts.hand_over.interrupt()
+
+    # Of the polling thread.
+
+    def join(self, topics: tuple[str, ...], listener: object) -> None:
+        """Become a member of the group; the caller holds the claim to read.
+
+        Args:
+            topics: The topics to read.
+            listener: The application's, or None.
+        """
+        assignment, group = self._parts.assignment, self._parts.group
+        assert group is not None  # noqa: S101 - the caller has checked
+        if not assignment.shared:
+            self._selection.replace({}, shared=topics)
+        else:
+            assignment.share(topics)
+        self._listener = listener
+        self._post(lambda now_ms: group.membership.subscribe(topics, now_ms))
+
+    def unsubscribe(self) -> None:
+        """Leave the group, because the application reads something else."""
+        self._parts.hand_over.settle()
+        tells = not self._parts.config.group_instance_id
+        self.leave("the consumer unsubscribed from all topics", self._limit_s, tells=tells)
+
+    def leave(
+        self,
+        reason: str,
+        limit_s: float,
+        *,
+        tells: bool,
+        on_left: Callable[[], object] = _nothing,
+    ) -> None:
+        """Give up all partitions and leave the group; the caller holds the claim to read.
+
+        Args:
+            reason: The reason, for the brokers' logs.
+            limit_s: Seconds to wait for a commit at most.
+            tells: Whether to tell the coordinator.
+            on_left: Called on the I/O thread when the coordinator has answered.
+        """
+        group = self._parts.group
+        if group is None or not self._parts.assignment.shared:
+            on_left()
+            return
+        keys = list(self._parts.assignment.partitions)
+        self._committing.commit_before_loss(keys, limit_s)
+        try:
+            if keys:
+                self._tell("on_revoked", keys)
+        finally:
+            self._first_counts = {}
+            self._selection.replace({})
+            self._post(lambda now_ms: group.membership.leave(reason, now_ms, on_left, tells=tells))
+
+    def _prepare(self, ticket: int, is_lost: bool, step: "_Step") -> None:  # noqa: FBT001
+        group = self._parts.group
+        if group is None or group.membership.ticket != ticket:
+            return
+        membership, owned = group.membership, list(self._parts.assignment.partitions)
+        self._parts.hand_over.settle()
+        if is_lost or not membership.offers.is_cooperative:
+            gone = owned
+        else:
+            gone = [key for key in owned if key.topic not in membership.topics]
+        own_bytes = {each.name: self._bytes_of(each) for each in membership.offers.own}
+        try:
+            self._give_up(gone, step, is_lost=is_lost)
+        finally:
+            if step.has_given_up:
+                self._post(lambda now_ms: membership.prepared(ticket, now_ms, own_bytes))
+
+    def _assign(self, ticket: int, keys: Sequence[TopicPartition], step: "_Step") -> None:
+        group = self._parts.group
+        if group is None or group.membership.ticket != ticket:
+            return
+        membership, before = group.membership, self._parts.assignment.partitions
+        gone = [key for key in before if key not in keys]
+        self._parts.hand_over.settle()
+        try:
+            self._give_up(gone, step, is_lost=False)
+            step.added += [key for key in keys if key not in before and key not in step.added]
+            self._take_over(keys)
+            step.has_taken_over = True
+            if not step.is_told:
+                step.is_told = True
+                self._tell("on_assigned", step.added)
+        finally:
+            has_revoked = step.has_revoked
+            if step.has_taken_over:
+                self._post(lambda _now_ms: membership.assigned(ticket, has_revoked=has_revoked))
+
+    def _lead(
+        self,
+        ticket: int,
+        assignor: PartitionAssignor,
+        members: Sequence[GroupMember],
+        topics: Mapping[str, Sequence[frozenset[str]]],
+        _step: "_Step",
+    ) -> None:
+        group = self._parts.group
+        if group is not None and group.membership.ticket == ticket:
+            result = assignments_or_error(assignor, members, topics)
+            self._post(lambda now_ms: group.membership.led(ticket, result, now_ms))
+
+    def _take_over(self, keys: Sequence[TopicPartition]) -> None:
+        before = self._parts.assignment.partitions
+        starts = {key: before[key].start if key in before else self._start(key) for key in keys}
+        self._selection.replace(starts, shared=self._parts.assignment.shared)
+
+    def _give_up(self, keys: Collection[TopicPartition], step: "_Step", *, is_lost: bool) -> None:
+        """Commit, tell the listener, and drop the partitions."""
+        if not keys:
+            step.has_given_up = True
+            return
+        step.has_revoked = True
+        if not is_lost:
+            self._committing.commit_before_loss(keys, self._limit_s)
+        try:
+            if not step.is_revocation_told:
+                step.is_revocation_told = True
+                self._tell("on_lost" if is_lost else "on_revoked", list(keys))
+        finally:
+            assignment = self._parts.assignment
+            kept = {
+                key: each.start for key, each in assignment.partitions.items() if key not in keys
+            }
+            self._selection.replace(kept, shared=assignment.shared)
+            step.has_given_up = True
+
+    def _tell(self, method: str, keys: Sequence[TopicPartition]) -> None:
+        call = getattr(self._listener, method, None)
+        if call is None and method == "on_lost":
+            call = getattr(self._listener, "on_revoked", None)
+        if call is not None:
+            call(self._face(), list(keys))
+
+    def _start(self, key: TopicPartition) -> Start:
+        """Return where to start a partition that was not assigned before."""
+        policy = self._parts.config.auto_offset_reset
+        count = self._parts.metadata.snapshot.partition_count(key.topic)
+        first_count = self._first_counts.setdefault(key.topic, count or 0)
+        if key.partition >= first_count > 0 and policy.name != "none":
+            policy = EARLIEST  # all its records are newer than the subscription
+        return group_start(policy)
+
+    def _bytes_of(self, assignor: PartitionAssignor) -> bytes | None:
+        group = self._parts.group
+        assert group is not None  # noqa: S101 - the caller has checked
+        try:
+            found = assignor.assignor_bytes(*group.membership.offers.last)
+            return None if found is None else bytes(found)
+        except Exception:
+            _logger.exception("%r failed in assignor_bytes; the member sends none", assignor)
+            return None
+
+    @property
+    def _limit_s(self) -> float:
+        config = self._parts.config
+        return min(config.default_api_timeout_ms, config.max_poll_interval_ms) / 1_000
+
+    def _post(self, call: Callable[[int], object]) -> None:
+        self._parts.mailbox.post(lambda: call(self._parts.clock.now_ms()))
+
+
+class _Step:
+    """A step that may run again when a signal handler or a listener has raised in it."""
+
+    __slots__ = (
+        "_run",
+        "added",
+        "has_given_up",
+        "has_revoked",
+        "has_taken_over",
+        "is_revocation_told",
+        "is_told",
+    )
+
+    def __init__(self, run: Callable[["_Step"], object]) -> None:
+        self._run = run
+        self.has_given_up = False
+        self.has_revoked = False
+        self.has_taken_over = False
+        self.is_revocation_told = False
+        self.is_told = False
+        self.added: list[TopicPartition] = []
+
+    def __call__(self) -> None:
+        self._run(self)
