@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from kprod import Consumer, Producer
+from kprod.admin.group_admin import GroupAdmin
 from kprod.broker import Acl, BrokerSecurity, EmbeddedCluster
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.errors import KprodError
+from kprod.network.admin_client import AdminClient, Question
 from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
 from tests.conformance.sides import Side
 from tests.plugins.kafka_secured import TOPIC, USERS, SecuredKafka
 
@@ -120,3 +124,30 @@ def test_a_topic_that_may_not_be_read(addresses: dict[str, str], side: str) -> N
         with pytest.raises(KprodError) as caught:
             consumer.poll(60)
     assert f"carol (PLAIN) lacks READ on topic '{DESCRIBED}'; grant it" in str(caught.value)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_group_that_may_not_be_described(addresses: dict[str, str], side: str) -> None:
+    """The administration of groups names the right, too."""
+    with AdminClient(ConsumerConfig.parse(settings_of(addresses[side]))) as admin:
+        groups = GroupAdmin(admin)
+        for call in (groups.describe, groups.committed, groups.delete):
+            with pytest.raises(KprodError) as caught:
+                call("billing")
+            assert "GROUP_AUTHORIZATION_FAILED (code 30)" in str(caught.value)
+            assert "carol (PLAIN) lacks DESCRIBE on group 'billing'; grant it" in str(caught.value)
+        assert groups.list_groups().groups == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_group_s_right_comes_before_the_topics(addresses: dict[str, str], side: str) -> None:
+    """A commit is denied for the group, whatever its topics are."""
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    body = {
+        "group_id": "billing",
+        "topics": [{"name": name, "partitions": [partition]} for name in (DESCRIBED, "nowhere")],
+    }
+    with AdminClient(ConsumerConfig.parse(settings_of(addresses[side]))) as admin:
+        answer = admin.ask(Question(ApiKey.OFFSET_COMMIT, body, (2, 9)))
+    codes = [it["error_code"] for topic in answer["topics"] for it in topic["partitions"]]
+    assert codes == [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 2
