@@ -25,7 +25,7 @@ async def send(address: str, topic: str) -> None:
 
 
 async def take(consumer: AsyncConsumer, means: int, seen: dict[int, list[int]]) -> None:
-    """Read by one of three means, and note what came."""
+    """Read by one of three means, and note the records."""
     if means == 0:
         for record in await consumer.poll():
             seen[record.partition].append(int(record.value))
@@ -46,9 +46,12 @@ async def read(address: str, topic: str) -> dict[int, list[int]]:
     ) as consumer:
         consumer.assign([TopicPartition(topic, number) for number in (0, 1)])
         while sum(map(len, seen.values())) < COUNT:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(rng.choice([0, 0.000_1, 0.001, 0.01])):
-                    await take(consumer, rng.randrange(3), seen)
+            within_s = rng.choice([0, 0.000_1, 0.001, 0.01])
+            reading = asyncio.create_task(take(consumer, rng.randrange(3), seen))
+            await asyncio.wait([reading], timeout=within_s)
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reading
     return seen
 
 
