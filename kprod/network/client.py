@@ -8,8 +8,7 @@ Requests complete after all sockets were processed, so that a completion sees a 
 and may call any method except `poll` and `catch_up`.
 
 A completion may run application callbacks of any duration, while responses arrive. So the timer is
-advanced only to a time after which every socket was read: a response that has arrived is never
-late.
+advanced only to a time after which every socket was read: no response that has arrived is late.
 
 Metadata has priority: while a metadata request is due, no node is ready.
 
@@ -37,7 +36,7 @@ from kprod.model import Node
 from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
 from kprod.network.connection_context import ConnectionContext, NetworkIO
-from kprod.network.connection_errors import kept_rejection
+from kprod.network.connection_errors import failure_text, kept_rejection
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
@@ -336,7 +335,8 @@ class NetworkClient:
         self._metadata.request_update()
         if rejection := kept_rejection(error):
             self._metadata.fail_waiters(rejection)
-        self._metadata.connection_failures.note(node.address, str(error), rejection)
+        reason = failure_text(error, self._metadata.snapshot.nodes, self._metadata.principal)
+        self._metadata.connection_failures.note(node.address, reason, rejection)
 
     def _sleep(self, sleep_ms: int) -> list[tuple[Any, int]]:
         direct_path, selector = self.direct_path, self._context.io.selector

@@ -21,6 +21,8 @@ from kprod.model import Node
 from kprod.network.framing import WITHOUT_TLS
 from kprod.network.in_flight import InFlightRequest
 
+_MAY_WANT = "it may want"
+
 
 def error_for_request(error: KprodError, node: Node) -> KprodError:
     """Create the error of a request in flight when its connection ends; each request gets its own.
@@ -70,10 +72,32 @@ def early_close_error(error: KprodError, *, uses_tls: bool) -> KprodError:
     """Return the error for a peer that closed the connection before it responded to ApiVersions."""
     if uses_tls:
         return Disconnected(
-            f"{error} before it answered ApiVersions, and after the TLS handshake; it may want SASL"
+            f"{error} before it answered ApiVersions, and after the TLS handshake; {_MAY_WANT} SASL"
         )
     return Disconnected(
-        f"{error} before it answered ApiVersions; it may want TLS or SASL. {WITHOUT_TLS}"
+        f"{error} before it answered ApiVersions; {_MAY_WANT} TLS or SASL. {WITHOUT_TLS}"
+    )
+
+
+def failure_text(error: KprodError, known: Mapping[int, Node], principal: str) -> str:
+    """Describe why a connection ended.
+
+    Args:
+        error: The reason.
+        known: The nodes by id; before the first response to a Metadata request those of
+            `bootstrap_servers`, whose ids are negative.
+        principal: User and mechanism of the client's logins; empty without a login.
+
+    Returns:
+        One line; a broker that closes a connection at the first request may want a login.
+    """
+    text = str(error)
+    is_known = max(known, default=-1) >= 0
+    if type(error) is not Disconnected or is_known or principal or _MAY_WANT in text:
+        return text
+    return (
+        f"{text} at the first request; {_MAY_WANT} SASL: set security_protocol=SASL_PLAINTEXT or"
+        " SASL_SSL, and sasl_mechanism"
     )
 
 

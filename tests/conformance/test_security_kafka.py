@@ -145,6 +145,14 @@ def test_a_login_where_none_is_taken(kafka_secured: SecuredKafka) -> None:
     assert "the listener takes no login" in str(rejection(with_login(settings, "PLAIN")))
 
 
+def test_a_listener_that_wants_a_login(kafka_secured: SecuredKafka) -> None:
+    """It closes the connection of a client that does not log in, without a word."""
+    error = rejection(settings_for(kafka_secured, "SASL_SSL") | {"security.protocol": "SSL"})
+    assert "may want SASL" in str(error)
+    error = rejection({"bootstrap.servers": kafka_secured.secured_address("SASL_PLAINTEXT")})
+    assert "may want SASL" in str(error)
+
+
 def test_no_version_in_common(kafka_secured: SecuredKafka) -> None:
     """A listener of TLS 1.2 only, and a client of TLS 1.3 only."""
     settings = settings_for(kafka_secured, "TLS12") | {"ssl.enabled.protocols": "TLSv1.3"}

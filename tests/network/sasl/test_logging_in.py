@@ -95,6 +95,17 @@ def test_a_mechanism_that_the_broker_lacks() -> None:
     assert "the broker offers PLAIN, not SCRAM-SHA-256 (sasl_mechanism)" in str(error)
 
 
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_client_without_a_login(protocol: str) -> None:
+    """The broker answers ApiVersions, and closes the connection at the next request."""
+    with served(protocol) as cluster:
+        settings: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers}
+        if protocol == "SASL_SSL":
+            settings |= {"security_protocol": "SSL", "ssl_cadata": cluster.ca_pem}
+        error = rejection(settings)
+    assert "closed the connection at the first request; it may want SASL: set" in str(error)
+
+
 def test_a_listener_without_a_login() -> None:
     """It is named as what it is."""
     with EmbeddedCluster(1) as cluster:
