@@ -1,7 +1,8 @@
 """Kill brokers for minutes: `python -m tests.chaos --seconds 600`.
 
 First under a patient producer, for so long; then, for a fifth of it, under one whose delivery
-timeout is below an outage, so that sends fail.
+timeout is below an outage, so that sends fail. With `--security SASL_SSL` clients use TLS and log
+in, each time for ten seconds.
 """
 
 import argparse
@@ -9,7 +10,9 @@ import sys
 from dataclasses import replace
 
 from tests.chaos.chaos import IMPATIENCE, Chaos, ChaosPlan, ChaosReport
+from tests.chaos.secured_nodes import SecuredNodes
 from tests.plugins.kafka import artifacts_or_reason
+from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 
 KILLS_MIN = 12  # in ten minutes
@@ -23,22 +26,29 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--kill-every", type=float, default=15.0, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--security", choices=("PLAINTEXT", "SASL_SSL"), default="PLAINTEXT")
     given = parser.parse_args()
     found = artifacts_or_reason()
     if isinstance(found, str):
         sys.stderr.write(f"{found}\n")
         return 1
-    plan = ChaosPlan(duration_s=given.seconds, kill_every_s=given.kill_every, seed=given.seed)
-    impatient = replace(
-        plan,
-        duration_s=given.seconds * IMPATIENT_SHARE,
-        kill_every_s=1,
-        down_s=(3.5, 6.0),
-        freezes=True,
-        topic="impatient",
-        settings=IMPATIENCE,
-    )
-    with KafkaNodes(found, brokers=3) as nodes:
+    with nodes_of(found, given.security) as nodes:
+        settings = nodes.client_settings() if isinstance(nodes, SecuredNodes) else {}
+        plan = ChaosPlan(
+            duration_s=given.seconds,
+            kill_every_s=given.kill_every,
+            seed=given.seed,
+            settings=settings,
+        )
+        impatient = replace(
+            plan,
+            duration_s=given.seconds * IMPATIENT_SHARE,
+            kill_every_s=1,
+            down_s=(3.5, 6.0),
+            freezes=True,
+            topic="impatient",
+            settings={**settings, **IMPATIENCE},
+        )
         report = _told(Chaos(nodes, plan).run())
         failing = _told(Chaos(nodes, impatient).run())
     share = min(given.seconds / 600, 1)
@@ -47,6 +57,13 @@ def main() -> int:
     failed = failing.verdict.not_persisted and failing.verdict.possibly_persisted
     is_clean = report.verdict.is_clean and failing.verdict.is_clean
     return 0 if is_clean and enough and failed else 1
+
+
+def nodes_of(artifacts: Artifacts, security: str) -> KafkaNodes:
+    """Make three brokers, which do not run."""
+    if security == "SASL_SSL":
+        return SecuredNodes(artifacts, brokers=3)
+    return KafkaNodes(artifacts, brokers=3)
 
 
 def _told(report: ChaosReport) -> ChaosReport:

@@ -353,14 +353,20 @@ class KafkaNodes:
             }
             (copied / "meta.properties").write_text(properties(transaction_manager), "utf-8")
 
+    def _settings_of(self, node_id: int) -> Mapping[str, str]:
+        """Give the settings that a node alone has, by Kafka's dotted names."""
+        return node_settings(
+            node_id,
+            ports=self._ports,
+            controller_port=self._controller_port,
+            directory=self.directory / f"node-{node_id}",
+        )
+
     def _prepare(self, node_id: int) -> None:
         directory = self.directory / f"node-{node_id}"
         directory.mkdir()
-        own = node_settings(
-            node_id, ports=self._ports, controller_port=self._controller_port, directory=directory
-        )
         path = directory / "node.properties"
-        path.write_text(properties(own | self._settings), "utf-8")
+        path.write_text(properties({**self._settings_of(node_id), **self._settings}), "utf-8")
         command = [*self.tools.java(log=directory / "node.log"), "kafka.Kafka", str(path)]
         self._nodes[node_id] = KafkaNode(node_id, directory, command)
 
