@@ -54,7 +54,7 @@ def deliver(settings: dict[str, Any]) -> int:
 
 def rejection(settings: dict[str, Any]) -> KprodError:
     """The error of a record that cannot be sent."""
-    with Producer(settings, max_block_ms=5_000) as producer:
+    with Producer(settings, max_block_ms=3_000) as producer:
         with pytest.raises((TlsFailed, AuthenticationFailed, MetadataTimeout)) as caught:
             producer.send(TOPIC, b"one")
         return caught.value
