@@ -13,12 +13,23 @@ from kprod.errors import KprodError, Persistence
 from kprod.interfaces import (
     ConsumerInterceptor,
     Deserializer,
+    GroupMember,
     Interceptor,
     OutgoingRecord,
+    PartitionAssignor,
     Partitioner,
+    RebalanceListener,
     Serializer,
 )
-from kprod.model import Acks, Codec, OffsetAndTimestamp, RecordMetadata, TopicPartition
+from kprod.model import (
+    Acks,
+    Codec,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RecordMetadata,
+    TopicPartition,
+)
 from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
@@ -44,15 +55,20 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerSettings",
     "Deserializer",
+    "GroupMember",
+    "GroupMetadata",
     "Interceptor",
     "KprodError",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OutgoingRecord",
+    "PartitionAssignor",
     "Partitioner",
     "Persistence",
     "Producer",
     "ProducerHealth",
     "ProducerSettings",
+    "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
     "SendReceipt",

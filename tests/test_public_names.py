@@ -42,6 +42,8 @@ PUBLIC = {
     "RecordFuture",
     *("Consumer", "ConsumerInterceptor", "ConsumerRecord", "ConsumerSettings", "Deserializer"),
     *("OffsetAndTimestamp", "TopicPartition"),
+    *("GroupMember", "GroupMetadata", "OffsetAndMetadata"),
+    *("PartitionAssignor", "RebalanceListener"),
     *("RecordMetadata", "SendReceipt", "Serializer"),
     *("as_completed", "close_on_sigterm", "errors", "failures_of", "wait"),
 }

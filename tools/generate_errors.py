@@ -71,6 +71,8 @@ _READING = {
     " same.",
     "CorruptRecord": "Its `topic`, `partition` and `offset` say where; seek past it to continue.",
     "DeserializationFailed": "Look at `error.record`; `consumer.skip(error.record)` continues.",
+    "CommitFailed": "Poll: the member joins again; its records are another member's.",
+    "CommitRetriable": "Poll, then commit again.",
     "WakeupError": "Poll again to continue.",
     "ConcurrentPoll": "Read with one thread, or one consumer for each thread.",
     "ConsumerForked": "Make a consumer in the child, after the fork.",
