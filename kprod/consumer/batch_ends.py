@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Finds the last offset in a Fetch response from the batch headers, without decoding records.
 
 Thread-safety: pure functions.

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from kprod.consumer.position cimport AssignedPartition
+
 
 cdef class ResponseMemory:
     cdef public int64_t size_bytes
@@ -10,16 +12,16 @@ cdef class ResponseMemory:
 
 
 cdef class FetchedBlock:
-    cdef public object partition
+    cdef public AssignedPartition partition
     cdef public int64_t number
     cdef public int64_t offset
     cdef public object records
     cdef public object aborted
-    cdef public object memory
+    cdef public ResponseMemory memory
 
 
 cdef class FetchedStep:
-    cdef public object partition
+    cdef public AssignedPartition partition
     cdef public int64_t number
     cdef public object run
 
@@ -30,4 +32,9 @@ cdef class FetchBuffer:
     cdef public int64_t decoding_bytes
     cdef public object _arrived
     cdef public object _freed
+    cdef public bint _has_news
+    cdef public bint is_short
     cdef public object _notify
+
+    cpdef add(self, list blocks, ResponseMemory memory)
+    cpdef take_freed(self)

@@ -109,6 +109,8 @@ class FetchBuffer:
         capacity_bytes: Memory limit for blocks and for requests in flight.
         held_bytes: Memory of responses. Used by the I/O thread.
         decoding_bytes: Size of the batch that the polling thread has decompressed.
+        is_short: Whether a fetch waits for memory, so that the I/O thread must be woken when a
+            block is freed. Set by the I/O thread.
     """
 
     def __init__(self, capacity_bytes: int, notify: Callable[[], object]) -> None:
@@ -123,12 +125,14 @@ class FetchBuffer:
         self.decoding_bytes: int = 0
         self._arrived: deque[FetchedBlock | FetchedStep] = deque()
         self._freed: deque[int] = deque()
+        self._has_news = False
+        self.is_short: bool = False
         self._notify = notify
 
     # Methods of the I/O thread.
 
     def add(self, blocks: list[FetchedBlock], memory: ResponseMemory) -> None:
-        """Pass the blocks of a response to the polling thread.
+        """Pass the blocks of a response to the polling thread, which `tell` wakes.
 
         Args:
             blocks: All blocks of the response, at least one.
@@ -138,7 +142,7 @@ class FetchBuffer:
         for block in blocks:
             block.partition.fetched_count += 1
         self._arrived.extend(blocks)
-        self._notify()
+        self._has_news = True
 
     def add_step(self, step: FetchedStep) -> None:
         """Make the polling thread run a step after the present blocks.
@@ -148,7 +152,17 @@ class FetchBuffer:
         """
         step.partition.fetched_count += 1
         self._arrived.append(step)
-        self._notify()
+        self._has_news = True
+
+    def tell(self) -> None:
+        """Wake the polling thread if anything was added since the last call.
+
+        To be called as late as possible in a turn: the woken thread needs the GIL, which the I/O
+        thread holds until it sleeps.
+        """
+        if self._has_news:
+            self._has_news = False
+            self._notify()
 
     def take_freed(self) -> None:
         """Update the counters with the blocks that the polling thread has freed."""

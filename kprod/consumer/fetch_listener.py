@@ -43,3 +43,13 @@ class FetchCounts:
         self.bytes_total: int = 0
         self.latency_ms_total: int = 0
         self.latency_ms_max: int = 0
+
+    def note(self, latency_ms: int) -> None:
+        """Count a response.
+
+        Args:
+            latency_ms: Time from the request to the response.
+        """
+        self.fetch_count += 1
+        self.latency_ms_total += latency_ms
+        self.latency_ms_max = max(self.latency_ms_max, latency_ms)

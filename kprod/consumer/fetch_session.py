@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The client's part of a fetch session: only changes are sent to the broker.
 
 A session begins with a full request, which names every partition. Later requests name only
@@ -13,7 +15,7 @@ Source: KIP-227; Kafka FetchSessionHandler (clients 4.3.1).
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.consumer.position import AssignedPartition
@@ -35,10 +37,12 @@ LOST_CODES = frozenset(
 )
 
 
-class FetchTerms(NamedTuple):
-    """The fields of one partition in a request.
+class Wanted:
+    """A partition in a session, with its fields in the request; immutable.
 
     Attributes:
+        partition: The partition.
+        number: Number of the start that it is fetched for.
         topic_id: The topic's id; all zero if unknown.
         leader_epoch: The leader epoch that the client knows; −1 if unknown.
         offset: Offset of the first record wanted.
@@ -46,44 +50,66 @@ class FetchTerms(NamedTuple):
         bytes_max: Maximum size of the partition's records.
     """
 
-    topic_id: uuid.UUID
-    leader_epoch: int
-    offset: int
-    last_epoch: int
-    bytes_max: int
+    def __init__(  # noqa: PLR0913 - its attributes
+        self,
+        partition: AssignedPartition,
+        number: int,
+        *,
+        topic_id: uuid.UUID,
+        leader_epoch: int,
+        offset: int,
+        last_epoch: int,
+        bytes_max: int,
+    ) -> None:
+        self.partition: AssignedPartition = partition
+        self.number: int = number
+        self.topic_id: uuid.UUID = topic_id
+        self.leader_epoch: int = leader_epoch
+        self.offset: int = offset
+        self.last_epoch: int = last_epoch
+        self.bytes_max: int = bytes_max
 
+    def is_sent_like(self, other: "Wanted") -> bool:
+        """Whether a request would have the same fields.
 
-class Wanted(NamedTuple):
-    """A partition in a session.
+        Args:
+            other: The same topic and partition.
 
-    Attributes:
-        partition: The partition.
-        number: Number of the start that it is fetched for.
-        terms: Its fields in the request.
-    """
-
-    partition: AssignedPartition
-    number: int
-    terms: FetchTerms
+        Returns:
+            False if the broker must be told of the difference.
+        """
+        return (
+            self.offset == other.offset
+            and self.leader_epoch == other.leader_epoch
+            and self.last_epoch == other.last_epoch
+            and self.bytes_max == other.bytes_max
+            and (self.topic_id is other.topic_id or self.topic_id == other.topic_id)
+        )
 
 
 class FetchSession:
     """The partitions fetched from one broker.
 
+    The cost of a request grows with the number of changes since the last one, not with the number
+    of partitions.
+
     Attributes:
         wanted: Wanted partitions by topic and partition, in the order in which the broker should
             serve them.
+        asked: The partitions of the last request, those that it did not name again included; as the
+            broker knows them. Replaced, not emptied, when the broker forgets the session.
+        names_by_id: Names of the topics of `asked`, by the number of their id.
     """
-
-    __slots__ = ("_changed", "_epoch", "_known", "_session_id", "wanted")
 
     def __init__(self) -> None:
         """Start without a session."""
         self.wanted: dict[TopicPartition, Wanted] = {}
+        self.asked: dict[TopicPartition, Wanted] = {}
+        self.names_by_id: dict[int, str] = {}
         self._session_id = _NO_SESSION
         self._epoch = _FIRST_EPOCH
-        self._known: dict[TopicPartition, FetchTerms] = {}  # as the broker knows them
         self._changed: dict[TopicPartition, None] = {}
+        self._nameless: dict[TopicPartition, None] = {}  # maybe without a topic id
 
     @property
     def is_new(self) -> bool:
@@ -97,11 +123,19 @@ class FetchSession:
             wanted: The partition; replaces its earlier fields.
         """
         key = wanted.partition.key
-        if self.wanted.get(key) == wanted:
+        before = self.wanted.get(key)
+        if (
+            before is not None
+            and before.partition is wanted.partition
+            and before.number == wanted.number
+            and wanted.is_sent_like(before)
+        ):
             return
         self.wanted.pop(key, None)
         self.wanted[key] = wanted
         self._changed[key] = None
+        if wanted.topic_id == NO_TOPIC_ID:
+            self._nameless[key] = None
 
     def drop(self, key: TopicPartition) -> bool:
         """Remove a partition.
@@ -125,40 +159,47 @@ class FetchSession:
             name and id.
         """
         if self.is_new:
-            named: Mapping[TopicPartition, Wanted] = self.wanted
-            forgotten: list[TopicPartition] = []
             epoch = _FIRST_EPOCH
+            named = self.asked = dict(self.wanted)
+            self.names_by_id = {each.topic_id.int: key.topic for key, each in named.items()}
+            forgotten: list[Wanted] = []
         else:
-            named = {
-                key: self.wanted[key]
-                for key in self._changed
-                if key in self.wanted and self._known.get(key) != self.wanted[key].terms
-            }
-            forgotten = [
-                key
-                for key in self._changed
-                if key in self._known
-                and (
-                    key not in self.wanted
-                    or self._known[key].topic_id != self.wanted[key].terms.topic_id
-                )
-            ]
             epoch = self._epoch
-        fields = {
+            named, forgotten = self._take_changes()
+        self._changed.clear()
+        return {
             "session_id": self._session_id,
             "session_epoch": epoch,
             "topics": _topics(named),
-            "forgotten_topics_data": self._forgotten(forgotten),
+            "forgotten_topics_data": _forgotten(forgotten) if forgotten else [],
         }
-        self._changed.clear()
-        self._known = {key: it.terms for key, it in self.wanted.items()}
-        return fields
+
+    def _take_changes(self) -> tuple[dict[TopicPartition, Wanted], list[Wanted]]:
+        """Update `asked`; returns the partitions to name, and those to forget."""
+        named: dict[TopicPartition, Wanted] = {}
+        forgotten: list[Wanted] = []
+        for key in self._changed:
+            wanted, asked = self.wanted.get(key), self.asked.get(key)
+            if asked is not None and (wanted is None or asked.topic_id != wanted.topic_id):
+                forgotten.append(asked)
+            if wanted is None:
+                self.asked.pop(key, None)
+                continue
+            if asked is None or not wanted.is_sent_like(asked):
+                named[key] = wanted
+                self.names_by_id[wanted.topic_id.int] = key.topic
+            self.asked[key] = wanted
+        return named, forgotten
 
     @property
     def goes_by_ids(self) -> bool:
         """Whether the ids of all topics are known, those of forgotten partitions included."""
-        terms = (*(it.terms for it in self.wanted.values()), *self._known.values())
-        return all(it.topic_id != NO_TOPIC_ID for it in terms)
+        for key in list(self._nameless):
+            wanted, asked = self.wanted.get(key), self.asked.get(key)
+            if any(it is not None and it.topic_id == NO_TOPIC_ID for it in (wanted, asked)):
+                return False
+            del self._nameless[key]
+        return True
 
     def note_response(self, session_id: int) -> None:
         """Process the session id of a response.
@@ -189,35 +230,37 @@ class FetchSession:
 
     def _begin_again(self) -> None:
         self._epoch = _FIRST_EPOCH
-        self._known = {}
+        self.asked = {}
         self._changed = dict.fromkeys(self.wanted)
 
-    def _forgotten(self, keys: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-        by_topic: dict[tuple[str, uuid.UUID], list[int]] = {}
-        for key in keys:
-            topic = (key.topic, self._known[key].topic_id)
-            by_topic.setdefault(topic, []).append(key.partition)
-        return [
-            {"topic": name, "topic_id": topic_id, "partitions": partitions}
-            for (name, topic_id), partitions in by_topic.items()
-        ]
+
+def _forgotten(forgotten: Iterable[Wanted]) -> list[dict[str, Any]]:
+    by_topic: dict[tuple[str, uuid.UUID], list[int]] = {}
+    for each in forgotten:
+        key = each.partition.key
+        by_topic.setdefault((key.topic, each.topic_id), []).append(key.partition)
+    return [
+        {"topic": name, "topic_id": topic_id, "partitions": partitions}
+        for (name, topic_id), partitions in by_topic.items()
+    ]
 
 
 def _topics(named: Mapping[TopicPartition, Wanted]) -> list[dict[str, Any]]:
     """Group partitions by topic, in the order of each topic's first partition."""
     by_topic: dict[str, dict[str, Any]] = {}
     for key, wanted in named.items():
-        terms = wanted.terms
-        topic = by_topic.setdefault(
-            key.topic, {"topic": key.topic, "topic_id": terms.topic_id, "partitions": []}
-        )
+        name = key.topic
+        topic = by_topic.get(name)
+        if topic is None:
+            topic = {"topic": name, "topic_id": wanted.topic_id, "partitions": []}
+            by_topic[name] = topic
         topic["partitions"].append(
             {
                 "partition": key.partition,
-                "current_leader_epoch": terms.leader_epoch,
-                "fetch_offset": terms.offset,
-                "last_fetched_epoch": terms.last_epoch,
-                "partition_max_bytes": terms.bytes_max,
+                "current_leader_epoch": wanted.leader_epoch,
+                "fetch_offset": wanted.offset,
+                "last_fetched_epoch": wanted.last_epoch,
+                "partition_max_bytes": wanted.bytes_max,
             }
         )
     return list(by_topic.values())

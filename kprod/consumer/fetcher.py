@@ -1,8 +1,10 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Fetches records ahead of the application, within the memory limit.
 
 Each broker has at most one fetch in flight, always in a session (`fetch_session`). A partition is
 fetched while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX` waiting blocks. It
-is examined only when one of these changes (`consider`), so that idle partitions cost nothing.
+is examined only when one of these changes (`consider`): idle partitions cost nothing.
 
 Memory. A request may ask for the free memory, minus the amounts of other requests. A broker may
 respond with one larger batch; so nothing is requested while less than `_LEAST_BYTES` are free. If
@@ -17,7 +19,7 @@ Source: Kafka Fetcher and AbstractFetch (clients 4.3.1); KIP-74, KIP-227, KIP-39
 """
 
 import random
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kprod.cluster.backoff import ExponentialBackoff
@@ -26,13 +28,19 @@ from kprod.config import FetchSettings
 from kprod.consumer.batch_ends import last_batch
 from kprod.consumer.fetch_buffer import AHEAD_MAX, FetchBuffer, FetchedBlock, ResponseMemory
 from kprod.consumer.fetch_listener import FetchCounts, FetchListener
-from kprod.consumer.fetch_request import fetch_bounds, fetch_fields, leader_hints, sound_nodes
+from kprod.consumer.fetch_request import (
+    aborted_transactions,
+    closing_fetch,
+    fetch_bounds,
+    fetch_fields,
+    leader_hints,
+    sound_nodes,
+)
 from kprod.consumer.fetch_session import (
     IDS_VERSIONS,
     LOST_CODES,
     NAMES_VERSIONS,
     FetchSession,
-    FetchTerms,
     Wanted,
 )
 from kprod.consumer.offset_lookup import OFFSET_MAX
@@ -94,7 +102,7 @@ class Fetcher:
         self._node_of: dict[TopicPartition, int] = {}  # the node whose session has the partition
         self._asked_bytes: dict[int, int] = {}  # requested bytes of fetches in flight, by node
         self._put_off: dict[AssignedPartition, None] = {}
-        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX  # limit for one partition
+        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
         self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
         self.counts: FetchCounts = FetchCounts()
 
@@ -124,15 +132,19 @@ class Fetcher:
         if node is None:
             return
         snapshot = self._metadata.snapshot
-        terms = FetchTerms(
-            snapshot.topic_id_of(key.topic),
-            snapshot.leader_epoch_of(*key),
-            partition.fetch_offset,
-            partition.fetch_epoch,
-            self._share_bytes,
-        )
-        self._sessions.setdefault(node_id, FetchSession()).want(
-            Wanted(partition, partition.number, terms)
+        session = self._sessions.get(node_id)
+        if session is None:
+            session = self._sessions[node_id] = FetchSession()
+        session.want(
+            Wanted(
+                partition,
+                partition.number,
+                topic_id=snapshot.topic_id_of(key.topic),
+                leader_epoch=snapshot.leader_epoch_of(key.topic, key.partition),
+                offset=partition.fetch_offset,
+                last_epoch=partition.fetch_epoch,
+                bytes_max=self._share_bytes,
+            )
         )
         self._node_of[key] = node_id
 
@@ -183,6 +195,7 @@ class Fetcher:
             else:
                 delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
                 wait_ms = min(wait_ms, max(delay_ms, 1))
+        self._buffer.is_short = False
         for index, (node, session) in enumerate(ready):
             self._send(node, session, len(ready) - index, now_ms)
         return wait_ms
@@ -192,16 +205,7 @@ class Fetcher:
         for node_id, session in self._sessions.items():
             fields = session.closing_request()
             if fields is not None and node_id not in self._asked_bytes:
-                self._client.send(
-                    ClientRequest(
-                        node_id=node_id,
-                        api_key=ApiKey.FETCH,
-                        versions=NAMES_VERSIONS,
-                        body={**fetch_fields(self._settings, 0), "max_wait_ms": 0, **fields},
-                        on_complete=_ignore,
-                    ),
-                    now_ms,
-                )
+                self._client.send(closing_fetch(self._settings, node_id, fields), now_ms)
 
     def _take_put_off(self, now_ms: int) -> int:
         wait_ms = _LONG_MS
@@ -215,30 +219,35 @@ class Fetcher:
 
     def _send(self, node: Node, session: FetchSession, shares: int, now_ms: int) -> None:
         settings, buffer = self._settings, self._buffer
-        asked_bytes = sum(self._asked_bytes.values())
+        asked_bytes = sum(self._asked_bytes.values()) if self._asked_bytes else 0
         free_bytes = buffer.free_bytes - asked_bytes
         if free_bytes < _LEAST_BYTES:
+            buffer.is_short = True  # before the last look, so that no freed block is missed
+            buffer.take_freed()
+            free_bytes = buffer.free_bytes - asked_bytes
+        if free_bytes < _LEAST_BYTES:
             if buffer.held_bytes or asked_bytes:
-                return  # `take_freed` or a response causes the next turn
+                return  # a freed block or a response causes the next turn
             free_bytes = buffer.capacity_bytes
         bytes_max = min(settings.fetch_max_bytes, max(_LEAST_BYTES, free_bytes // shares))
         self._asked_bytes[node.node_id] = bytes_max
-        asked = dict(session.wanted)
+        versions = IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS
+        body = fetch_fields(settings, bytes_max) | session.next_request()
         self._client.send(
             ClientRequest(
                 node_id=node.node_id,
                 api_key=ApiKey.FETCH,
-                versions=IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS,
-                body={**fetch_fields(settings, bytes_max), **session.next_request()},
-                on_complete=lambda outcome: self._complete(outcome, session, asked),
+                versions=versions,
+                body=body,
+                on_complete=partial(self._complete, session, session.asked),
                 timeout_ms=settings.request_timeout_ms + settings.fetch_max_wait_ms,
-                bounds=fetch_bounds(settings, len(asked)),
+                bounds=fetch_bounds(len(session.asked), reads_committed=settings.reads_committed),
             ),
             now_ms,
         )
 
     def _complete(
-        self, outcome: Outcome, session: FetchSession, asked: Mapping[TopicPartition, Wanted]
+        self, session: FetchSession, asked: dict[TopicPartition, Wanted], outcome: Outcome
     ) -> None:
         self._asked_bytes.pop(outcome.node_id, None)
         if outcome.body is None:
@@ -252,20 +261,19 @@ class Fetcher:
             error = error_for(code, f"a fetch from node {outcome.node_id}")
             self._fail_all(outcome, session, asked, error)
             return
+        self.counts.note(outcome.latency_ms)
         session.note_response(outcome.body["session_id"])
-        self.counts.fetch_count += 1
-        self.counts.latency_ms_total += outcome.latency_ms
-        self.counts.latency_ms_max = max(self.counts.latency_ms_max, outcome.latency_ms)
-        hints = list(leader_hints(outcome.body))
+        names = session.names_by_id if outcome.version >= _IDS_FIRST_VERSION else None
+        hints = leader_hints(outcome.body, names)
         if hints:
             self._metadata.apply_leader_hints(hints, sound_nodes(outcome.body))
-        self._take(outcome, asked)
+        self._take(outcome, asked, names)
 
     def _fail_all(
         self,
         outcome: Outcome,
         session: FetchSession,
-        asked: Mapping[TopicPartition, Wanted],
+        asked: dict[TopicPartition, Wanted],
         error: KprodError,
     ) -> None:
         session.note_failure()
@@ -275,25 +283,24 @@ class Fetcher:
             if wanted.partition.number != _DROPPED:
                 self._fail(wanted.partition, error, outcome.now_ms)
 
-    def _take(self, outcome: Outcome, asked: Mapping[TopicPartition, Wanted]) -> None:
+    def _take(
+        self, outcome: Outcome, asked: dict[TopicPartition, Wanted], names: dict[int, str] | None
+    ) -> None:
         """Process each partition of a response and add its records to the buffer."""
         assert outcome.body is not None  # noqa: S101 - the caller has checked
-        names = {it.terms.topic_id: key.topic for key, it in asked.items()}
         memory = ResponseMemory(0)
         blocks: list[FetchedBlock] = []
         for topic in outcome.body["responses"]:
-            name = topic["topic"]
-            if outcome.version >= _IDS_FIRST_VERSION:
-                name = names.get(topic["topic_id"], "")
+            name = topic["topic"] if names is None else names.get(topic["topic_id"].int, "")
             for answer in topic["partitions"]:
                 wanted = asked.get(TopicPartition(name, answer["partition_index"]))
-                if wanted is None:
+                if wanted is None or (names and wanted.topic_id != topic["topic_id"]):
                     continue  # not requested
                 partition = wanted.partition
                 memory.size_bytes += len(answer["records"] or b"")
                 if (
                     partition.number != wanted.number
-                    or partition.fetch_offset != wanted.terms.offset
+                    or partition.fetch_offset != wanted.offset
                     or partition.state is not State.FETCHING
                 ):
                     continue  # the position changed, or the response has it twice
@@ -307,7 +314,7 @@ class Fetcher:
                 self.consider(block.partition, outcome.now_ms)
 
     def _look_at(
-        self, wanted: Wanted, answer: Mapping[str, Any], outcome: Outcome, memory: ResponseMemory
+        self, wanted: Wanted, answer: dict[str, Any], outcome: Outcome, memory: ResponseMemory
     ) -> FetchedBlock | None:
         partition, now_ms = wanted.partition, outcome.now_ms
         if answer["error_code"]:
@@ -318,12 +325,12 @@ class Fetcher:
         partition.high_watermark = answer["high_watermark"]
         partition.last_stable_offset = answer["last_stable_offset"]
         partition.log_start_offset = answer["log_start_offset"]
-        diverging = answer.get("diverging_epoch")
+        diverging = answer["diverging_epoch"]
         if diverging and diverging["end_offset"] >= 0:
             self._listener.truncated(partition, diverging["end_offset"], diverging["epoch"])
             self.consider(partition, now_ms)
             return None
-        replica_id = answer.get("preferred_read_replica", -1)
+        replica_id = answer["preferred_read_replica"]
         if replica_id >= 0 and not answer["records"]:
             self._replicas.prefer(partition.key, replica_id, now_ms)
             self.consider(partition, now_ms)
@@ -331,7 +338,7 @@ class Fetcher:
         return self._block(wanted, answer, now_ms, memory) if answer["records"] else None
 
     def _block(
-        self, wanted: Wanted, answer: Mapping[str, Any], now_ms: int, memory: ResponseMemory
+        self, wanted: Wanted, answer: dict[str, Any], now_ms: int, memory: ResponseMemory
     ) -> FetchedBlock | None:
         partition, records = wanted.partition, memoryview(answer["records"])
         end = last_batch(records)
@@ -339,16 +346,12 @@ class Fetcher:
             self._take_cut_off(partition, now_ms)
             return None
         partition.cut_off_count = 0
-        aborted = tuple(
-            (it["producer_id"], it["first_offset"])
-            for it in answer.get("aborted_transactions") or ()
-        )
         block = FetchedBlock(
             partition=partition,
             number=wanted.number,
             offset=partition.fetch_offset,
             records=records,
-            aborted=aborted,
+            aborted=aborted_transactions(answer),
             memory=memory,
         )
         if end.next_offset > OFFSET_MAX:
@@ -383,8 +386,7 @@ class Fetcher:
         self._fail(partition, error, now_ms)
 
     def _fail(self, partition: AssignedPartition, error: KprodError, now_ms: int) -> None:
-        is_passing = isinstance(error, Disconnected | RequestTimeout) or error.retriable
-        if not is_passing:
+        if not isinstance(error, Disconnected | RequestTimeout) and not error.retriable:
             self._listener.failed(partition, error)
         self._try_later(partition, now_ms)
 
@@ -394,7 +396,3 @@ class Fetcher:
         partition.failures += 1
         self._leave(partition)
         self._put_off[partition] = None
-
-
-def _ignore(_: object) -> None:
-    """Ignore the response to closing a session."""

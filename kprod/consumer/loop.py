@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """One turn of the I/O thread: commands, due retries, requests, then the sockets.
 
 The I/O thread owns all network state: connections, metadata, offset queries, fetches. It decodes no
@@ -87,6 +89,7 @@ class ConsumerLoop:
             parts.truncation.send(now_ms),
             parts.fetcher.send(now_ms),
         )
+        parts.buffer.tell()
         parts.client.poll(0 if parts.mailbox.has_commands else wait_ms, now_ms)
 
     def take_start(self, partition: AssignedPartition, now_ms: int) -> None:

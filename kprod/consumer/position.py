@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """A partition's position, its table of states, and the owner of each field.
 
 Two threads use a partition without a lock, so each field has one owner. The application's threads
@@ -140,28 +142,6 @@ class AssignedPartition:
         log_start_offset: Log start offset in the newest response; −1 before the first.
         cut_off_count: Consecutive responses with only a part of a batch.
     """
-
-    __slots__ = (
-        "consumed_count",
-        "cut_off_count",
-        "failures",
-        "fetch_epoch",
-        "fetch_offset",
-        "fetched_count",
-        "handed",
-        "high_watermark",
-        "key",
-        "last_stable_offset",
-        "leader_epoch",
-        "log_start_offset",
-        "number",
-        "paused",
-        "resolved",
-        "retry_at_ms",
-        "stamp",
-        "start",
-        "state",
-    )
 
     def __init__(self, key: TopicPartition, start: Start) -> None:
         """Create a partition of which nothing was read.

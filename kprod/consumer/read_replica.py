@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Chooses the replica to read a partition from: its leader, or a nearby follower.
 
 A leader names the replica nearest to a consumer that sends its rack. This is followed for
@@ -21,8 +23,6 @@ class _Preferred(NamedTuple):
 class ReadReplicas:
     """The preferred replicas that leaders have named."""
 
-    __slots__ = ("_lasts_ms", "_metadata", "_preferred")
-
     def __init__(self, metadata: Metadata, lasts_ms: int) -> None:
         """Start with no preferred replicas.
 
@@ -44,7 +44,7 @@ class ReadReplicas:
         Returns:
             The node; None if no leader is known.
         """
-        preferred = self._preferred.get(key)
+        preferred = self._preferred.get(key) if self._preferred else None
         if preferred is not None:
             node = self._metadata.snapshot.nodes.get(preferred.node_id)
             if node is not None and now_ms < preferred.until_ms:

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Implements reading in the application's thread: poll, iterator chunks, waiting, wakeup.
 
 Only one thread at a time may read or change the assignment; a second one gets an error, and waits

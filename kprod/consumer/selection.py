@@ -15,6 +15,7 @@ from functools import partial
 
 from kprod.config.consumer_kinds import ResetPolicy
 from kprod.consumer.assignment import as_partitions, check_topic
+from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.partition_texts import named, no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, group_start, new_start
@@ -209,8 +210,13 @@ class Selection:
             self._parts.mailbox.hand(partial(self._parts.hand_over.resume, partition))
 
     def on_freed(self, partition: AssignedPartition) -> None:
-        """Continue fetching a partition after a block was freed; the polling thread."""
-        self._consider(partition)
+        """Continue fetching a partition after a block was freed; the polling thread.
+
+        The I/O thread is woken only if it did not fetch for lack of space or memory.
+        """
+        ahead_count = partition.fetched_count - partition.consumed_count
+        if ahead_count >= AHEAD_MAX - 1 or self._parts.buffer.is_short:
+            self._consider(partition)
 
     def _consider(self, partition: AssignedPartition) -> None:
         self._parts.mailbox.post(

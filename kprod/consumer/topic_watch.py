@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Detects why partitions cannot be read although brokers respond: unknown topics, missing rights.
 
 `poll` raises a problem once, as soon as it is known; afterwards only a `poll` that would return

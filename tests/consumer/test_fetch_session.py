@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kprod.cluster.snapshot import NO_TOPIC_ID
-from kprod.consumer.fetch_session import FetchSession, FetchTerms, Wanted
+from kprod.consumer.fetch_session import FetchSession, Wanted
 from kprod.consumer.position import AssignedPartition, new_start
 from kprod.model import TopicPartition
 
@@ -22,7 +22,9 @@ def partition(topic: str, number: int) -> AssignedPartition:
 def wanted(it: AssignedPartition, offset: int = 0, *, topic_id: uuid.UUID | None = None) -> Wanted:
     """Return a partition's fields of a request."""
     known_id = IDS[it.key.topic] if topic_id is None else topic_id
-    return Wanted(it, 1, FetchTerms(known_id, 0, offset, -1, 100))
+    return Wanted(
+        it, 1, topic_id=known_id, leader_epoch=0, offset=offset, last_epoch=-1, bytes_max=100
+    )
 
 
 def asked(fields: dict[str, Any]) -> list[tuple[str, int, int]]:

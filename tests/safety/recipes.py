@@ -5,6 +5,7 @@ import gc
 import itertools
 import os
 import socket
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -49,11 +50,13 @@ from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep, ResponseMemory
+from kprod.consumer.fetch_session import FetchSession, Wanted
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.parked_blocks import ParkedBlocks
 from kprod.consumer.position import AssignedPartition, new_start
+from kprod.consumer.read_replica import ReadReplicas
 from kprod.lifetime.loop_thread import LoopThread
 from kprod.model import Acks, TopicPartition
 from kprod.network.channel import Channel
@@ -227,6 +230,18 @@ def _block() -> FetchedBlock:
     )
 
 
+def _wanted() -> Wanted:
+    return Wanted(
+        _block().partition,
+        1,
+        topic_id=uuid.UUID(int=1),
+        leader_epoch=0,
+        offset=0,
+        last_epoch=0,
+        bytes_max=1_000,
+    )
+
+
 def _open_block() -> OpenBlock:
     terms = DecodingTerms(
         reads_committed=False,
@@ -304,6 +319,14 @@ _MADE: dict[str, Callable[[], Any]] = {
     "ParkedBlocks": ParkedBlocks,
     "IteratorChunk": _iterator_chunk,
     "HandOver": lambda: _engine().parts.hand_over,
+    "AssignedPartition": lambda: _block().partition,
+    "ConsumerLoop": lambda: _engine().parts.loop,
+    "Fetcher": lambda: _engine().parts.fetcher,
+    "FetchSession": FetchSession,
+    "ReadReplicas": lambda: ReadReplicas(_engine().parts.metadata, 1_000),
+    "Reading": lambda: _engine().reading,
+    "TopicWatch": lambda: _engine().parts.topics,
+    "Wanted": _wanted,
     "Mailbox": Mailbox,
     "Selection": lambda: _engine().selection,
     "MemoryWaiter": lambda: memory_waiter.MemoryWaiter(1, False, 2_048),

@@ -1,0 +1,43 @@
+# The types of fetch_session.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from kprod.consumer.position cimport AssignedPartition
+
+
+cdef class Wanted:
+    cdef public AssignedPartition partition
+    cdef public int64_t number
+    cdef public object topic_id
+    cdef public int64_t leader_epoch
+    cdef public int64_t offset
+    cdef public int64_t last_epoch
+    cdef public int64_t bytes_max
+
+    cpdef bint is_sent_like(self, Wanted other) except -1
+
+
+cdef class FetchSession:
+    cdef public dict wanted
+    cdef public dict asked
+    cdef public dict names_by_id
+    cdef public int64_t _session_id
+    cdef public int64_t _epoch
+    cdef public dict _changed
+    cdef public dict _nameless
+
+    @cython.locals(before=Wanted)
+    cpdef want(self, Wanted wanted)
+    cpdef bint drop(self, object key) except -1
+
+    @cython.locals(named=dict, forgotten=list)
+    cpdef dict next_request(self)
+
+    @cython.locals(named=dict, forgotten=list, wanted=Wanted, asked=Wanted)
+    cpdef tuple _take_changes(self)
+    cpdef note_response(self, int64_t session_id)
+
+
+@cython.locals(by_topic=dict, wanted=Wanted, topic=dict)
+cdef list _topics(object named)

@@ -1,0 +1,28 @@
+# The types of position.py, which is compiled as it stands.
+
+from libc.stdint cimport int64_t
+
+
+cdef class AssignedPartition:
+    cdef public object key
+    cdef public object stamp
+    cdef public object start
+    cdef public object handed
+    cdef public bint paused
+    cdef public int64_t consumed_count
+    cdef public object state
+    cdef public int64_t number
+    cdef public int64_t fetch_offset
+    cdef public int64_t fetch_epoch
+    cdef public int64_t leader_epoch
+    cdef public object resolved
+    cdef public int64_t fetched_count
+    cdef public int64_t retry_at_ms
+    cdef public int64_t failures
+    cdef public int64_t high_watermark
+    cdef public int64_t last_stable_offset
+    cdef public int64_t log_start_offset
+    cdef public int64_t cut_off_count
+
+    cpdef move_to(self, object state)
+    cpdef fetch_from(self, int64_t offset, int64_t epoch)

@@ -1,0 +1,10 @@
+# The types of topic_watch.py, which is compiled as it stands.
+
+
+cdef class TopicWatch:
+    cdef public object _metadata
+    cdef public object _assignment
+    cdef public object _mailbox
+    cdef public object _on_partitions
+    cdef public dict _missing_since
+    cdef public dict _problems
