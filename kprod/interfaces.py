@@ -207,6 +207,38 @@ class RebalanceListener(Protocol):
         """
 
 
+class AsyncRebalanceListener(Protocol):
+    """Is told by the reads of an `AsyncConsumer` which partitions a member gets and loses.
+
+    As `RebalanceListener`; the methods run in the event loop, and may be coroutine functions, which
+    the read waits for.
+    """
+
+    def on_assigned(
+        self,
+        consumer: Any,  # noqa: ANN401, ARG002 - for a subclass
+        partitions: Sequence[TopicPartition],  # noqa: ARG002 - likewise
+    ) -> Awaitable[None] | None:
+        """Process new partitions, after each rebalance; a `seek` takes effect before a record."""
+        return None  # each method is optional
+
+    def on_revoked(
+        self,
+        consumer: Any,  # noqa: ANN401, ARG002 - for a subclass
+        partitions: Sequence[TopicPartition],  # noqa: ARG002 - likewise
+    ) -> Awaitable[None] | None:
+        """Process the loss of partitions that are still this member's until the method returns."""
+        return None  # each method is optional
+
+    def on_lost(
+        self,
+        consumer: Any,  # noqa: ANN401, ARG002 - for a subclass
+        partitions: Sequence[TopicPartition],  # noqa: ARG002 - likewise
+    ) -> Awaitable[None] | None:
+        """Process the loss of partitions that may be another member's already."""
+        return None  # each method is optional
+
+
 class _TokenFields(NamedTuple):
     value: Secret
     expires_at: float | None

@@ -131,7 +131,7 @@ MEMBERS: dict[type, set[str]] = {
     kprod.Producer: PRODUCER | {"_kprod"},
     kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
     kprod.Consumer: CONSUMER | GROUP | {"_kprod"},
-    kprod.AsyncConsumer: (CONSUMER - {"wakeup"}) | {"_kprod", "start"},
+    kprod.AsyncConsumer: ((CONSUMER | GROUP) - {"commit_async", "wakeup"}) | {"_kprod", "start"},
     kprod.RecordFuture: FUTURE,
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})
     | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from kprod.aio.async_consumer_engine import AsyncConsumerEngine
 from kprod.aio.async_positions import AsyncPositions, engine_of_async
+from kprod.aio.async_progress import AsyncProgress
 from kprod.config import given_settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kprod.record.blocks import ConsumerRecord
 
 
-class AsyncConsumer(AsyncPositions):
+class AsyncConsumer(AsyncPositions, AsyncProgress):
     """Reads records from Kafka in asyncio.
 
     An I/O thread fetches ahead, as for `Consumer`, also while the loop is busy. Records are decoded
@@ -207,4 +208,4 @@ class AsyncConsumer(AsyncPositions):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        await engine_of_async(self).close(None, is_failing=kind is not None)

@@ -5,18 +5,23 @@ The I/O thread is the same one, so a loop is never held up by the network, nor f
 Thread-safety: one event loop at a time; `start` and `close` from any.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod.aio.async_reading import AsyncReading
-from kprod.aio.task_waits import in_own_thread
+from kprod.aio.loop_listener import LoopListener
+from kprod.aio.task_waits import in_own_thread, settled_within
 from kprod.config.address import shown_addresses
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.assignment import check_topic
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.consumer_face import engine_of
-from kprod.errors import ClosedError
+from kprod.consumer.parts import ConsumerParts, check_timeout
+from kprod.errors import ClosedError, KprodError
+from kprod.model import OffsetAndMetadata
 from kprod.threads import make_lock
 
 T = TypeVar("T")
@@ -117,14 +122,73 @@ class AsyncConsumerEngine:
         consumer = self.consumer
         return await in_own_thread(lambda: call(consumer), f"kprod-ask-{consumer.client_id}")
 
-    async def close(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as Consumer.close
-        """See `AsyncConsumer.close`."""
+    def subscribe(self, face: object, topics: str | Iterable[str], listener: object) -> None:
+        """See `AsyncConsumer.subscribe`."""
+        wrapped = None if listener is None else LoopListener(face, listener)
+        self.engine.selection.subscribe(topics, wrapped)
+        self.reading.listener = wrapped
+
+    async def unsubscribe(self) -> None:
+        """See `AsyncConsumer.unsubscribe`."""
+        if self.engine.parts.group is None:
+            self.consumer.unsubscribe()
+        else:
+            await self.aside(Consumer.unsubscribe)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """See `AsyncConsumer.assign`."""
+        if self.engine.parts.assignment.shared:
+            raise KprodError("the consumer is a member of its group: await unsubscribe() first")
+        self.consumer.assign(partitions)
+
+    async def commit(
+        self,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata] | None,
+        timeout: float | None,  # noqa: ASYNC109 - as Consumer.commit
+    ) -> None:
+        """See `AsyncConsumer.commit`."""
+        engine = self.engine
+        errors: list[KprodError] = []
+        signal = LoopSignal()
+
+        def end(error: KprodError | None) -> None:
+            errors.extend([] if error is None else [error])
+            signal.release()
+
+        check_timeout(timeout)
+        engine.committing.begin(offsets, timeout, end)
+        # The commit ends by itself at its deadline; the second is for the I/O thread's turn.
+        limit_s = engine.parts.api_limit(timeout) + 1
+        if not await settled_within(signal.future, limit_s):
+            engine.parts.check_open()
+            raise engine.parts.timed_out("the commit", timeout)
+        for error in errors:
+            raise error
+
+    async def close(
+        self,
+        timeout: float | None,  # noqa: ASYNC109 - as Consumer.close
+        *,
+        is_failing: bool = False,
+    ) -> None:
+        """See `AsyncConsumer.close`; a failing application has not processed the record in hand."""
         with self._start_lock:
             consumer, self._is_closed = self._consumer, True
         if consumer is not None:
+            engine_of(consumer).is_failing = is_failing
+            self._settle(engine_of(consumer).parts, is_failing=is_failing)
             await in_own_thread(
                 lambda: consumer.close(timeout), f"kprod-close-{consumer.client_id}"
             )
+
+    @staticmethod
+    def _settle(parts: ConsumerParts, *, is_failing: bool) -> None:
+        """End an iteration here: the thread that closes is not the one that it belongs to."""
+        with contextlib.suppress(KprodError), parts.alone:  # it is closed, or a thread reads
+            if not is_failing:
+                parts.hand_over.settle()
+            elif parts.hand_over.chunk is not None:
+                parts.hand_over.end_chunk(parts.hand_over.chunk)
 
     def close_soon(self) -> None:
         """Stop the I/O thread, without waiting for it."""

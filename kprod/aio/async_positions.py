@@ -10,6 +10,7 @@ Source: Kafka KafkaConsumer (clients 4.3.1).
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kprod.interfaces import AsyncRebalanceListener
 from kprod.model import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -54,26 +55,30 @@ class AsyncPositions(AsyncConsumerFace):
         Raises:
             TypeError, ValueError: An argument is not a partition, or has an invalid name or number.
             ConcurrentPoll: Another thread is reading.
-            ClosedError: The consumer is not open.
+            KprodError: The consumer is a member of its group, or is not open.
         """
-        engine_of_async(self).consumer.assign(partitions)
+        engine_of_async(self).assign(partitions)
 
-    def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read every partition of these topics, and no others; see `Consumer.subscribe`.
+    def subscribe(
+        self, topics: str | Iterable[str], listener: AsyncRebalanceListener | None = None
+    ) -> None:
+        """Read these topics: with `group_id` the group's share of them; see `Consumer.subscribe`.
 
         Args:
             topics: One topic name, or several.
+            listener: Told by reads which partitions come and go; only with `group_id`. Its methods
+                run in the loop, and may be coroutine functions.
 
         Raises:
             TypeError: A topic is not a string.
             ValueError: No topic is given, or a name is invalid.
             ConcurrentPoll, ClosedError: As for `assign`.
         """
-        engine_of_async(self).consumer.subscribe(topics)
+        engine_of_async(self).subscribe(self, topics, listener)
 
-    def unsubscribe(self) -> None:
-        """Stop reading, until `assign` or `subscribe` is called."""
-        engine_of_async(self).consumer.unsubscribe()
+    async def unsubscribe(self) -> None:
+        """Stop reading, and leave the group, until `assign` or `subscribe` is called."""
+        await engine_of_async(self).unsubscribe()
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions; any thread."""

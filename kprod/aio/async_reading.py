@@ -15,15 +15,18 @@ Source: aiokafka 0.14 for what applications expect.
 import asyncio
 import weakref
 from collections.abc import AsyncGenerator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kprod._core.aio.loop_mailbox import LoopSignal
-from kprod.aio.task_waits import settled_within
+from kprod.aio.task_waits import in_own_thread, settled_within
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.parts import check_timeout
 from kprod.consumer.record_reading import ReadCall
 from kprod.errors import ConcurrentPoll
+
+if TYPE_CHECKING:
+    from kprod.aio.loop_listener import LoopListener
 
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
@@ -34,7 +37,7 @@ _LOOK_S = 1.0
 class AsyncReading:
     """The reading part of one asynchronous consumer."""
 
-    __slots__ = ("_engine", "_iteration", "_reader")
+    __slots__ = ("_engine", "_iteration", "_reader", "_steps", "listener")
 
     def __init__(self, engine: ConsumerEngine) -> None:
         """Start without a reading task.
@@ -45,6 +48,8 @@ class AsyncReading:
         self._engine = engine
         self._reader: _Reader | None = None
         self._iteration: _Iteration | None = None
+        self._steps: asyncio.Future[None] | None = None  # of a rebalance, in a thread of their own
+        self.listener: LoopListener | None = None
 
     async def read(
         self,
@@ -71,8 +76,11 @@ class AsyncReading:
         self._reader = reader
         try:
             until_s = None if timeout is None else loop.time() + timeout
+            if self.listener is not None:
+                self.listener.loop = loop
             await asyncio.sleep(0)
             while True:
+                await self._run_steps()
                 is_last = until_s is not None and loop.time() >= until_s
                 found = self._attempt(call, is_last=is_last)
                 if found is not None:
@@ -117,7 +125,37 @@ class AsyncReading:
             self._engine.parts.clock.now_ms(),
             finish,
             raises_problem=call.raises_problem and is_last,
+            runs_steps=False,
         )
+
+    async def _run_steps(self) -> None:
+        """Run the steps for the polling thread; those of a group may wait for a commit.
+
+        A cancelled read leaves its steps running; the next read waits for their end.
+        """
+        parts = self._engine.parts
+        if self._steps is not None and self._steps.get_loop().is_closed():
+            self._steps = None
+        if self._steps is None:
+            if not parts.mailbox.has_steps:
+                return
+            with parts.alone:
+                parts.hand_over.settle()  # the records of the read before are done
+                if parts.group is None:
+                    parts.mailbox.run_steps()
+                    return
+            run = in_own_thread(self._steps_alone, f"kprod-steps-{self._engine.client_id}")
+            self._steps = asyncio.ensure_future(run)
+        steps = self._steps
+        try:
+            await asyncio.shield(steps)
+        finally:
+            if steps.done():
+                self._steps = None
+
+    def _steps_alone(self) -> None:
+        with self._engine.parts.alone:
+            self._engine.parts.mailbox.run_steps()
 
     async def _news(self, timeout_s: float | None) -> None:
         """Wait until another attempt may do something."""
@@ -127,8 +165,10 @@ class AsyncReading:
         try:
             if not self._engine.reading.has_news():  # checked when none can be missed any more
                 wait_s = _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S)
+                self._engine.parts.activity.is_waiting = True
                 await settled_within(signal.future, wait_s)
         finally:
+            self._engine.parts.activity.is_waiting = False
             mailbox.remove_waiter(signal)
 
     def _check_alone(self, reader: "_Reader") -> None:

@@ -55,6 +55,30 @@ class Committing:
             self.commit_and_wait(group, offsets, self._until_ms(limit_s))
         self.run_callbacks()
 
+    def begin(
+        self,
+        given: Mapping[Any, object] | None,
+        timeout: float | None,
+        on_end: Callable[[KprodError | None], object],
+    ) -> None:
+        """Send a commit, without waiting for its end.
+
+        Args:
+            given: As for `Consumer.commit`.
+            timeout: As there.
+            on_end: Called once with the error or None, on the I/O thread or at once.
+
+        Raises:
+            KprodError: As for `Consumer.commit_async`.
+        """
+        group = self._group()
+        offsets = self._offsets(given)
+        if offsets:
+            limit_s = self._parts.api_limit(timeout)
+            self._post(group, Commit(offsets, self._until_ms(limit_s), on_end))
+        else:
+            on_end(None)
+
     def commit_async(self, given: Mapping[Any, object] | None, callback: OnCommit | None) -> None:
         """Implement `Consumer.commit_async`."""
         if callback is not None and not callable(callback):

@@ -102,6 +102,7 @@ class Reading:
         finish: Callable[[Taken], Result],
         *,
         raises_problem: bool = True,
+        runs_steps: bool = True,
     ) -> Result:
         """Wait for records and return them; none is lost, whatever is raised where.
 
@@ -110,6 +111,7 @@ class Reading:
             until_ms: Deadline, monotonic; None for none.
             finish: Converts what `take` returned.
             raises_problem: Whether to raise a problem of a topic at the deadline.
+            runs_steps: False if the caller runs the steps for the polling thread by itself.
 
         Returns:
             The result of `finish`.
@@ -118,7 +120,8 @@ class Reading:
         alone, hand_over = parts.alone, parts.hand_over
         try:
             alone.enter(call)
-            result = finish(self._read(take, until_ms, raises_problem=raises_problem))
+            taken = self._read(take, until_ms, raises_problem=raises_problem, runs_steps=runs_steps)
+            result = finish(taken)
         except BaseException:
             if alone.holder is call:
                 alone.holder = None
@@ -187,13 +190,19 @@ class Reading:
             )
 
     def _read(
-        self, take: Callable[[], Taken], until_ms: int | None, *, raises_problem: bool
+        self,
+        take: Callable[[], Taken],
+        until_ms: int | None,
+        *,
+        raises_problem: bool,
+        runs_steps: bool,
     ) -> Taken:
         activity = self._parts.activity
         activity.count += 1
         while True:
             self._parts.check_open()
-            self._parts.mailbox.run_steps()
+            if runs_steps:
+                self._parts.mailbox.run_steps()
             if self._parts.group is not None:
                 self._parts.group.check()
             if self._is_woken:

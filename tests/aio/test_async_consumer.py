@@ -112,7 +112,7 @@ def test_positions_and_questions(run: Run[None], cluster: EmbeddedCluster) -> No
     async def read() -> None:
         async with opened(cluster, fetch_max_wait_ms=10) as consumer:
             assert consumer.subscription() == {"orders"}
-            consumer.unsubscribe()
+            await consumer.unsubscribe()
             consumer.assign([ORDERS])
             assert consumer.assignment() == {ORDERS}
             assert await consumer.position(ORDERS) == 0
@@ -399,7 +399,7 @@ def test_problems_are_told_at_the_deadline(run: Run[None], cluster: EmbeddedClus
             for timeout in (None, 0.05):  # as soon as it is known, and then at the deadline
                 with pytest.raises(UnknownPartition, match="not 7"):
                     await consumer.poll(timeout)
-            consumer.unsubscribe()
+            await consumer.unsubscribe()
             with pytest.raises(KprodError, match="nothing to read"):
                 await consumer.poll()
         async with opened(cluster, auto_offset_reset="none") as consumer:

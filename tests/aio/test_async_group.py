@@ -1,0 +1,211 @@
+"""AsyncConsumer as a member of a group: listeners in the loop, commits, steps beside it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kprod import AsyncConsumer, Producer
+from kprod.broker import EmbeddedCluster
+from kprod.errors import BrokerError, ConfigError, KprodError
+from kprod.interfaces import AsyncRebalanceListener
+from kprod.model import OffsetAndMetadata, TopicPartition
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.aio.conftest import Run
+
+ORDERS = [TopicPartition("orders", number) for number in range(4)]
+COUNT = 40
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker with a topic of four partitions, ten records in each."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 4}) as running:
+        with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
+            partitions = [number % 4 for number in range(COUNT)]
+            values = [b"%d" % number for number in range(COUNT)]
+            producer.send_many("orders", values, partitions=partitions).result(30)
+        yield running
+
+
+def member(cluster: EmbeddedCluster, *topics: str, **settings: Any) -> AsyncConsumer:
+    """A member of one group."""
+    return AsyncConsumer(
+        *topics,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="billing",
+        **{"auto_offset_reset": "earliest", "fetch_max_wait_ms": 10, **settings},
+    )
+
+
+class Listener(AsyncRebalanceListener):
+    """Notes what it is told, some of it in a coroutine."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+        self.consumers: set[object] = set()
+
+    async def on_assigned(
+        self, consumer: AsyncConsumer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Wait in the loop, and ask the consumer."""
+        await asyncio.sleep(0)
+        await consumer.committed(partitions)
+        self.consumers.add(consumer)
+        self.told.append(("assigned", len(partitions)))
+
+    def on_revoked(self, consumer: AsyncConsumer, partitions: Sequence[TopicPartition]) -> None:
+        """Run in the loop's thread, too."""
+        assert asyncio.get_running_loop().is_running()
+        self.consumers.add(consumer)
+        self.told.append(("revoked", len(partitions)))
+
+
+async def read(consumer: AsyncConsumer, seen: list[int], count: int) -> None:
+    """Read until this many numbers are seen."""
+    while len(seen) < count:
+        seen += [int(record.value) for record in await consumer.poll(0.05)]
+
+
+def test_two_members_share_the_partitions(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """Each record is read once; the listener's methods run in the loop, with its consumer."""
+
+    async def share() -> None:
+        listener = Listener()
+        seen: list[int] = []
+        async with member(cluster, heartbeat_interval_ms=100) as first:
+            first.subscribe("orders", listener)
+            await read(first, seen, COUNT)
+            assert sorted(seen) == list(range(COUNT))
+            assert first.assignment() == set(ORDERS)
+            async with member(cluster, "orders") as second:
+                while len(first.assignment()) != 2 or len(second.assignment()) != 2:
+                    found = await asyncio.gather(first.poll(0.05), second.poll(0.05))
+                    assert not any(found)  # the first one has committed
+            assert listener.consumers == {first}
+            assert listener.told[:2] == [("assigned", 4), ("revoked", 4)]
+            assert first.group_metadata().group_id == "billing"
+
+    run(share())
+
+
+def test_offsets_are_committed_in_the_order_of_the_calls(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """Positions or given ones; another member begins there."""
+
+    async def work() -> None:
+        async with member(cluster, enable_auto_commit=False) as consumer:
+            consumer.assign(ORDERS[:1])
+            records = await consumer.poll(max_records=3)
+            await consumer.commit()
+            assert (await consumer.committed(ORDERS[:2])) == {
+                ORDERS[0]: OffsetAndMetadata(len(records), "", 0),
+                ORDERS[1]: None,
+            }
+            await asyncio.gather(*(consumer.commit({ORDERS[0]: number}) for number in range(10)))
+            found = await consumer.committed(ORDERS[:1])
+            assert found == {ORDERS[0]: OffsetAndMetadata(9)}
+            cluster.faults.fail_next(ApiKey.OFFSET_COMMIT, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            with pytest.raises(BrokerError, match="OFFSET_METADATA_TOO_LARGE"):
+                await consumer.commit()
+            await consumer.unsubscribe()
+            await consumer.commit()  # nothing
+        async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers) as alone:
+            alone.assign(ORDERS)
+            for call in (alone.commit(), alone.committed(ORDERS)):
+                with pytest.raises(ConfigError, match="group_id is not set"):
+                    await call
+
+    run(work())
+
+
+def test_a_step_that_waits_for_a_commit_leaves_the_loop_free(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """A rebalance commits before it gives up; a read that is cancelled meanwhile loses nothing."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.005)
+
+    async def work() -> None:
+        seen: list[int] = []
+        settings = {"max_poll_records": 5, "heartbeat_interval_ms": 100}
+        async with member(cluster, "orders", **settings) as consumer:
+            await read(consumer, seen, 5)
+            cluster.faults.delay(ApiKey.OFFSET_COMMIT, 500)
+            ticker = asyncio.create_task(count())
+            consumer.pause(*ORDERS)
+            cluster.rebalance("billing")
+            while cluster.faults.pending():  # until the step has begun to commit
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(consumer.poll(), 0.01)
+            before = turns
+            await read(consumer, seen, COUNT)
+            assert turns - before > 20
+            assert sorted(seen) == list(range(COUNT))
+            ticker.cancel()
+
+    run(work())
+
+
+def test_a_listener_that_raises(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """Its exception leaves the read; the member is in the group, and reads."""
+
+    class Raising(Listener):
+        """Raises once."""
+
+        async def on_assigned(self, consumer: Any, partitions: Any) -> None:
+            """Raise at first."""
+            if not self.told:
+                self.told.append(("raised", 0))
+                raise LookupError("no table")
+            await super().on_assigned(consumer, partitions)
+
+    async def work() -> None:
+        seen: list[int] = []
+        async with member(cluster) as consumer:
+            consumer.subscribe(["orders"], Raising())
+            with pytest.raises(LookupError, match="no table"):
+                await consumer.poll()
+            await read(consumer, seen, COUNT)
+            with pytest.raises(KprodError, match=r"await unsubscribe\(\) first"):
+                consumer.assign(ORDERS)
+            consumer.progress()
+            consumer.enforce_rebalance()
+
+    run(work())
+
+
+def test_an_exception_in_the_block_commits_no_record_in_hand(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """The record in hand comes again; after an orderly end it does not."""
+
+    async def crash() -> None:
+        async with member(cluster) as consumer:
+            consumer.assign(ORDERS[:1])
+            async for record in consumer:
+                if record.offset == 3:
+                    raise LookupError("not done")
+
+    async def work() -> None:
+        with pytest.raises(LookupError):
+            await crash()
+        async with member(cluster) as consumer:
+            consumer.assign(ORDERS[:1])
+            (record,) = await consumer.poll(max_records=1)
+            assert record.offset == 3
+        async with member(cluster) as consumer:
+            consumer.assign(ORDERS[:1])
+            (record,) = await consumer.poll(max_records=1)
+            assert record.offset == 4
+
+    run(work())
