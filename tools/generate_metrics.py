@@ -173,6 +173,10 @@ def page() -> str:
         f" `{row.name}` | {row.unit} | {row.meaning} |\n"
         for row in consumer_metrics.ROWS
     ]
+    parts += [
+        f"| `{consumer_metrics.COORDINATOR_GROUP}` | `{row.name}` | {row.unit} | {row.meaning} |\n"
+        for row in consumer_metrics.COORDINATOR_ROWS
+    ]
     parts.append(_BROKER)
     parts += [
         f"| `{f'{LOG}.<topic>-<partition>' if row.group == LOG else row.group}` | `{row.name}` |"

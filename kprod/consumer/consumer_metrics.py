@@ -1,15 +1,18 @@
 """The consumer's metrics, under the names of Kafka's consumer.
 
 Thread-safety: any thread.
-Source: Kafka FetchMetricsRegistry (clients 4.3.1).
+Source: Kafka FetchMetricsRegistry, ConsumerCoordinatorMetrics and HeartbeatMetricsManager (clients
+4.3.1).
 """
 
 from typing import NamedTuple
 
+from kprod.consumer.group.group import Group
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.selection import Selection
 
 GROUP = "consumer-fetch-manager-metrics"
+COORDINATOR_GROUP = "consumer-coordinator-metrics"
 
 
 class ConsumerMetric(NamedTuple):
@@ -50,6 +53,16 @@ ROWS = (
 )
 """All metrics, in the order of the page."""
 
+COORDINATOR_ROWS = (
+    ConsumerMetric("commit-total", "requests", "commits that were answered"),
+    ConsumerMetric("commit-latency-avg", "ms", "time of a commit, since the start"),
+    ConsumerMetric("commit-latency-max", "ms", "longest such time since the start"),
+    ConsumerMetric("heartbeat-total", "requests", "heartbeats that were answered"),
+    ConsumerMetric("last-heartbeat-seconds-ago", "s", "time since the newest response"),
+    ConsumerMetric("rebalance-total", "rebalances", "assignments that were taken over"),
+)
+"""The metrics of a consumer with `group_id`, in the order of the page."""
+
 
 def metrics_of(
     parts: ConsumerParts, selection: Selection, truncation_count: int
@@ -84,7 +97,24 @@ def metrics_of(
             "truncation-total": float(truncation_count),
         }
     }
+    if parts.group is not None:
+        found[COORDINATOR_GROUP] = _group_metrics(parts.group, parts.clock.now_ms())
     for key, lag in lags.items():
         name = f"{GROUP}.{key.topic}-{key.partition}"
         found[name] = {"records-lag": float(lag)}
     return found
+
+
+def _group_metrics(group: Group, now_ms: int) -> dict[str, float]:
+    commits, heartbeats = group.commits, group.membership.heartbeats
+    count, answered_ms = commits.count, heartbeats.answered_ms
+    return {
+        "commit-total": float(count),
+        "commit-latency-avg": commits.latency_ms_total / count if count else float("nan"),
+        "commit-latency-max": float(commits.latency_ms_max) if count else float("nan"),
+        "heartbeat-total": float(heartbeats.count),
+        "last-heartbeat-seconds-ago": (
+            (now_ms - answered_ms) / 1_000 if answered_ms else float("nan")
+        ),
+        "rebalance-total": float(group.membership.rebalance_count),
+    }

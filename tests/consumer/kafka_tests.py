@@ -6,7 +6,7 @@ it, or one of the reasons below.
 
 from collections.abc import Mapping
 
-GROUPS = "of groups, which this version of the consumer does not have"
+GROUPS = "of groups; their tests are in tests/consumer/group"
 JAVA = "of a class or a function that only Java's client has"
 NETWORK = "of the network client, which has tests of its own in tests/network"
 METRIC = "of a sensor of Java's; the metrics here are counters, each on the page of metrics"

@@ -57,6 +57,7 @@ class Membership:
         topics: The subscribed topics.
         ticket: Number of the newest step.
         error: Why the member is FENCED; None if it is not.
+        heartbeats: The member's heartbeats.
         rebalance_count: Number of assignments that were taken over.
     """
 
@@ -87,7 +88,7 @@ class Membership:
             1, backoff.wait_ms(failures, rng)
         )
         self._requests = MemberRequests(settings)
-        self._heartbeats = Heartbeats(settings, link, self._requests, self._take_error)
+        self.heartbeats: Heartbeats = Heartbeats(settings, link, self._requests, self._take_error)
         self.state: MemberState = MemberState.LEFT
         self.identity: Identity = Identity()
         self.offers: Offers = Offers(settings)
@@ -215,7 +216,7 @@ class Membership:
         if self._is_asking:
             return min(wait_ms, self._ask(now_ms))
         if self.identity.is_member:
-            return min(wait_ms, self._heartbeats.run(self.identity, now_ms))
+            return min(wait_ms, self.heartbeats.run(self.identity, now_ms))
         return wait_ms
 
     def _move(self, event: MemberEvent) -> None:
@@ -318,7 +319,7 @@ class Membership:
             error = unoffered_error(self._settings, body["protocol_name"])
             self._take_error(error, self.identity, now_ms)
             return
-        self._heartbeats.begin(now_ms)
+        self.heartbeats.begin(now_ms)
         self._assignor, self._assignments = assignor, {}
         if body["leader"] != self.identity.member_id:
             self._leadership.resign()
@@ -355,7 +356,7 @@ class Membership:
         if any(key.topic not in self.topics for key in keys):
             self.rejoin("the assignment is of an older subscription")
             keys = [key for key in keys if key.topic in self.topics]
-        self._heartbeats.begin(now_ms)
+        self.heartbeats.begin(now_ms)
         self.offers.last = (keys, self.identity.generation)
         self._move(MemberEvent.SYNCED)
         self.ticket += 1
@@ -373,7 +374,7 @@ class Membership:
         elif code == ErrorCode.ILLEGAL_GENERATION:
             self._lose(Identity(identity.member_id), now_ms)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS and not self._is_asking:
-            self._heartbeats.begin(now_ms)  # the coordinator knows the member
+            self.heartbeats.begin(now_ms)  # the coordinator knows the member
             if self.state is not MemberState.PREPARING:
                 self.rejoin("the group is rebalancing")
         else:

@@ -120,7 +120,9 @@ class KafkaPythonMember:
 
     def poll(self) -> list[Place]:
         """Return partition and offset of some records."""
-        found = self._consumer.poll(200)
+        # A shorter poll may end between the leader's assignment and the response of its SyncGroup,
+        # which kafka-python 3.0.12 then never takes, here as on Apache Kafka.
+        found = self._consumer.poll(1_000)
         return [(it.partition, it.offset) for records in found.values() for it in records]
 
     def owned(self) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kprod.consumer.consumer_metrics import COORDINATOR_GROUP, COORDINATOR_ROWS
 from kprod.errors import CommitFailed, ConfigError, ConsumerForked, KprodError, NoOffset
 from kprod.model import OffsetAndMetadata, TopicPartition
 from tests.consumer.group.virtual_group import Listener, VirtualGroup, numbers
@@ -211,6 +212,19 @@ def test_no_committed_offset_and_no_policy_is_an_error() -> None:
         one.close(5)
         two = group.member("orders", auto_offset_reset="none")
         assert [it.offset for it in group.poll(two)[two]] == [3, 4]
+
+
+def test_metrics_count_commits_heartbeats_and_rebalances() -> None:
+    """Under Kafka's names, in the order of the page."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders", **MANUAL)
+        group.poll(one, seconds=10)
+        one.commit()
+        found = one.metrics()[COORDINATOR_GROUP]
+        assert list(found) == [row.name for row in COORDINATOR_ROWS]
+        assert (found["commit-total"], found["rebalance-total"]) == (1, 1)
+        assert found["heartbeat-total"] >= 2
+        assert found["last-heartbeat-seconds-ago"] < 3.5
 
 
 class Acting(Listener):
