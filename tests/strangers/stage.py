@@ -15,14 +15,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from kprod import Producer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.broker.group.view import GroupView
 from kprod.broker.rejection import Rejected
 from kprod.clock import SystemClock
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
 from tests.strangers.commits import Commits
+from tests.strangers.watched import watch
 
 GROUP, TOPIC, PARTITIONS = "readers", "orders", 4
 LIMIT_S = 60.0
@@ -144,6 +147,8 @@ class Stage:
         """
         self.cluster = _opened(directory)
         self.commits = Commits(self.cluster)
+        self.joins: list[tuple[str | None, int]] = []  # instance and generation, accepted ones
+        watch(self.cluster, ApiKey.JOIN_GROUP, self._note_join)
         self._steps_back = steps_back
         self.is_static = is_static
         self.members: dict[str, Stranger] = {}
@@ -228,6 +233,10 @@ class Stage:
                 missing = sorted(self.expected - self._seen())[:5]
                 raise AssertionError(f"not: {text}; {self.view}; unread: {missing}; {told}")
             pause.wait(0.02)
+
+    def _note_join(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        if answer["error_code"] == ErrorCode.NONE:
+            self.joins.append((request["group_instance_id"], answer["generation_id"]))
 
     def check(self) -> None:
         """The watch has found nothing, and the group has the commits that were acknowledged last.
