@@ -117,10 +117,13 @@ class ConsumerEngine:
     def close_soon(self) -> Callable[[], int]:
         """Return no more records, and stop the I/O thread; never blocks.
 
+        A member of a group continues until `close`, which commits and leaves the group.
+
         Returns:
             A function that returns the number of lost records: always 0.
         """
-        self._end_soon()
+        if self.parts.group is None:
+            self._end_soon()
         return _nothing
 
     def close(self, timeout: float | None) -> None:
