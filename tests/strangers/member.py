@@ -1,8 +1,9 @@
-"""A member of a group, by a client that nobody here wrote: a program that reads until SIGTERM.
+"""A member of a group, by another client or by kprod: a program that reads until SIGTERM.
 
     python -m tests.strangers.member '{"client": "confluent", "servers": "127.0.0.1:9092", ...}'
 
-It prints partition and offset of each record, a line each, before it commits.
+It prints partition and offset of each record, a line each, before it commits; kprod's also prints
+which partitions it gets and gives up.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,9 @@ from kafka.coordinator.assignors import cooperative_sticky, roundrobin
 from kafka.coordinator.assignors import range as kafka_range
 from kafka.coordinator.assignors.sticky import sticky_assignor
 from kafka.errors import KafkaError
+
+from kprod import Consumer, RebalanceListener, TopicPartition
+from kprod.errors import KprodError
 
 HEARTBEAT_MS, COMMIT_MS = 300, 200
 KAFKA_PYTHON_POLL_MS = 4_000
@@ -65,8 +69,14 @@ def tell(partition: int | None, offset: int | None) -> None:
     sys.stdout.flush()
 
 
+def tell_all(verb: str, partitions: Sequence[TopicPartition]) -> None:
+    """Print the partitions that change hands."""
+    sys.stdout.write(f"{verb} {' '.join(str(it.partition) for it in partitions)}\n")
+    sys.stdout.flush()
+
+
 def common(wish: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings whose names the three clients share, but for dots."""
+    """Settings whose names the clients share, but for dots."""
     settings = {
         "bootstrap_servers": wish["servers"],
         "client_id": wish["name"],
@@ -156,7 +166,52 @@ def read_aiokafka(wish: Mapping[str, Any], stop: Stop) -> None:
     asyncio.run(read())
 
 
+class Tell(RebalanceListener):
+    """Prints which partitions are kprod's; a line comes before a poll's records."""
+
+    def on_assigned(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        """Print those that it gets."""
+        del consumer
+        tell_all("assigned", partitions)
+
+    def on_revoked(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        """Print those that it gives up."""
+        del consumer
+        tell_all("revoked", partitions)
+
+    def on_lost(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        """Print those that may be another's already."""
+        del consumer
+        tell_all("revoked", partitions)
+
+
+def read_kprod(wish: Mapping[str, Any], stop: Stop) -> None:
+    """With kprod."""
+    settings = {**common(wish), "partition_assignment_strategy": wish["assignor"]}
+    with Consumer(reconnect_backoff_max_ms=200, **settings) as consumer:
+        consumer.subscribe(wish["topic"], Tell())
+        is_dirty = False
+        while not stop.is_set:
+            records = consumer.poll(0.1, 100)
+            for record in records:
+                tell(record.partition, record.offset)
+            is_dirty = bool(records) or is_dirty
+            if is_dirty and not wish["is_auto"]:
+                is_dirty = not has_committed(consumer)
+
+
+def has_committed(consumer: Consumer) -> bool:
+    """Commit; False if a rebalance has come before it."""
+    try:
+        consumer.commit()
+    except KprodError as error:
+        sys.stderr.write(f"commit: {error}\n")
+        return False
+    return True
+
+
 READERS = {
+    "kprod": read_kprod,
     "confluent": read_confluent,
     "kafka-python": read_kafka_python,
     "aiokafka": read_aiokafka,

@@ -58,6 +58,8 @@ class Stranger:
             cwd=Path(__file__).parents[2],
         )
         self.seen: set[Place] = set()
+        self.findings: list[str] = []
+        self._next: dict[int, int | None] | None = None  # by owned partition; None until it tells
         assert self._process.stdout is not None
         self._output = self._process.stdout
         self._reader = threading.Thread(target=self._read, args=(self._output,))
@@ -88,8 +90,31 @@ class Stranger:
 
     def _read(self, lines: Iterable[str]) -> None:
         for line in lines:
-            numbers = re.findall(r"\d+", line)
-            self.seen.add(Place(int(numbers[0]), int(numbers[1])))
+            numbers = [int(each) for each in re.findall(r"\d+", line)]
+            if line.startswith(("assigned", "revoked")):
+                self._change_hands(numbers, is_gained=line.startswith("assigned"))
+            else:
+                self._take(Place(*numbers[:2]))
+
+    def _change_hands(self, partitions: list[int], *, is_gained: bool) -> None:
+        """Note partitions that the member says it gets or gives up."""
+        self._next = self._next or {}
+        for partition in partitions:
+            if is_gained:
+                self._next[partition] = None
+            else:
+                self._next.pop(partition, None)
+
+    def _take(self, place: Place) -> None:
+        """Note a record; one of a partition that was given up, or out of order, is a finding."""
+        self.seen.add(place)
+        if self._next is None:
+            return
+        if place.partition not in self._next:
+            self.findings.append(f"{place} after its partition was given up")
+        elif self._next[place.partition] not in {None, place.offset}:
+            self.findings.append(f"{place} instead of offset {self._next[place.partition]}")
+        self._next[place.partition] = place.offset + 1
 
 
 class Watch(threading.Thread):
@@ -154,6 +179,7 @@ class Stage:
         self.members: dict[str, Stranger] = {}
         self.seen: set[Place] = set()
         self.expected: set[Place] = set()
+        self.findings: list[str] = []
         self.watch = Watch(self.cluster)
         self.directory = directory
         self._command = command
@@ -206,13 +232,17 @@ class Stage:
 
     def load(self) -> None:
         """Write records, and wait until every record written so far was read by a member."""
+        self.write()
+        self.wait("every record is read", lambda: self.expected <= self._seen())
+
+    def write(self) -> None:
+        """Write records to all partitions."""
         for number in range(ROUND):
             partition = number % PARTITIONS
             self._producer.send(TOPIC, b"%d" % number, partition=partition)
             self.expected.add(Place(partition, self._sent[partition]))
             self._sent[partition] += 1
         assert self._producer.flush(LIMIT_S) == 0
-        self.wait("every record is read", lambda: self.expected <= self._seen())
 
     def settle(self, count: int) -> GroupView:
         """Wait until the group is Stable with that many members and all partitions are owned."""
@@ -243,7 +273,8 @@ class Stage:
 
         They are every partition's end, but for a client that steps back.
         """
-        assert self.watch.findings == []
+        self._seen()
+        assert self.watch.findings + self.findings == []
         assert self.watch.views > 0
         assert self.cluster.failures == ()
         assert self.committed() == self.commits.last
@@ -267,6 +298,8 @@ class Stage:
     def _seen(self) -> set[Place]:
         for member in (*self.members.values(), *self._ended):
             self.seen |= member.seen.copy()
+            self.findings += member.findings
+            member.findings.clear()
         self._ended.clear()
         return self.seen
 

@@ -11,6 +11,7 @@ from tests.strangers.stage import Stage, python_member
 
 SESSION_MS, STATIC_SESSION_MS = 3_000, 6_000
 ASSIGNORS = {
+    "kprod": ["range", "roundrobin", "sticky", "cooperative-sticky"],
     "confluent": ["range", "roundrobin", "cooperative-sticky"],
     "kafka-python": ["range", "roundrobin", "sticky", "cooperative-sticky"],
     "aiokafka": ["range", "roundrobin", "sticky"],
@@ -34,6 +35,7 @@ class Kind(NamedTuple):
 SAMPLE = [
     Kind("kafka-python", "range", is_static=False, is_auto=False),
     Kind("aiokafka", "sticky", is_static=False, is_auto=True),
+    Kind("kprod", "cooperative-sticky", is_static=False, is_auto=True),
 ]
 ALL = [
     Kind(client, assignor, is_static=is_static, is_auto=is_auto)

@@ -29,12 +29,7 @@ from kprod.consumer.group.member_texts import fenced_error, stalled_text, unoffe
 from kprod.consumer.group.offers import NO_BYTES, Offers
 from kprod.consumer.group.protocol_data import decode_assignment
 from kprod.consumer.group.rounds import Rounds
-from kprod.errors import (
-    BrokerError,
-    ConnectionFailed,
-    KprodError,
-    RequestTimeout,
-)
+from kprod.errors import BrokerError, ConnectionFailed, KprodError, RequestTimeout
 from kprod.guarded_log import guarded_logger
 from kprod.network.client_request import Outcome
 from kprod.protocol.denials import denial_or_error
@@ -231,8 +226,8 @@ class Membership:
         if idle_ms < limit_ms:
             return limit_ms - idle_ms
         _logger.warning("%s", stalled_text(self._settings, idle_ms))
-        is_static = bool(self._settings.group_instance_id)
-        self._leave_group("consumer poll timeout has expired", now_ms, tells=not is_static)
+        tells = not self._settings.group_instance_id  # a static member keeps its place
+        self._leave_group("consumer poll timeout has expired", now_ms, tells=tells)
         self._move(MemberEvent.LOST)
         self.ticket += 1
         self._application.prepare(self.ticket, is_lost=True)  # joins with the next poll
@@ -252,12 +247,12 @@ class Membership:
         self._move(MemberEvent.LOST)
         self._prepare(now_ms, is_lost=True)
 
-    def _join_again(self, now_ms: int) -> None:
-        """Join again after a failed attempt, after a pause; nothing has to be given up."""
+    def _join_again(self, now_ms: int, *, has_failed: bool = True) -> None:
+        """Join again, after a pause if an attempt has failed; nothing has to be given up."""
         self._move(MemberEvent.REBALANCE)
         self.ticket += 1
-        self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
-        self._failures += 1
+        self._retry_at_ms = now_ms + (self._backoff_ms(self._failures) if has_failed else 0)
+        self._failures += has_failed
 
     def _leave_group(
         self,
@@ -270,10 +265,8 @@ class Membership:
         member_id, self.identity = self.identity.member_id, Identity()
         self.offers.forget()
         if tells and member_id and self._link.ready(now_ms):
-            # A member that this does not remove expires.
-            self._link.send(
-                self._requests.leave(member_id, reason), lambda _outcome: on_left(), now_ms
-            )
+            request = self._requests.leave(member_id, reason)  # else the member expires
+            self._link.send(request, lambda _outcome: on_left(), now_ms)
         else:
             on_left()
 
@@ -373,10 +366,8 @@ class Membership:
             self._lose(Identity(), now_ms)
         elif code == ErrorCode.ILLEGAL_GENERATION:
             self._lose(Identity(identity.member_id), now_ms)
-        elif code == ErrorCode.REBALANCE_IN_PROGRESS and not self._is_asking:
-            self.heartbeats.begin(now_ms)  # the coordinator knows the member
-            if self.state is not MemberState.PREPARING:
-                self.rejoin("the group is rebalancing")
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rebalance(now_ms)
         else:
             if code in _MOVED or isinstance(error, (ConnectionFailed, RequestTimeout)):
                 self._link.lose(now_ms)
@@ -384,6 +375,14 @@ class Membership:
                 self._application.fail(error)
             if self._is_asking:
                 self._join_again(now_ms)
+
+    def _rebalance(self, now_ms: int) -> None:
+        """Join again, since a member has joined or left; the coordinator knows this one."""
+        self.heartbeats.begin(now_ms)
+        if self._is_asking:
+            self._join_again(now_ms, has_failed=False)
+        elif self.state is not MemberState.PREPARING:
+            self.rejoin("the group is rebalancing")
 
     @property
     def _is_asking(self) -> bool:

@@ -68,7 +68,7 @@ def committed(cluster: EmbeddedCluster) -> int:
 
 
 def rest(cluster: EmbeddedCluster) -> list[int]:
-    """What the next member reads."""
+    """Return the offsets that the next member reads."""
     for member in cluster.group("g").members:
         cluster.expire_member("g", member.member_id)
     with consumer_of(cluster, group_id="g") as consumer:
@@ -94,7 +94,7 @@ def check(cluster: EmbeddedCluster, before: list[int], again: int | None = None)
 
 
 def test_killed_between_two_commits(cluster: EmbeddedCluster) -> None:
-    """What was not committed is sent again."""
+    """The records that were not committed are sent again."""
     body = """
         consumer = kprod.Consumer("t", **settings, enable_auto_commit=False)
         for record in consumer:

@@ -8,7 +8,7 @@ from kprod.consumer.group.member_state import TRANSITIONS, MemberEvent, MemberSt
 from kprod.errors import CommitFailed, KprodError
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
-from kprod.protocol.error_table import FencedInstanceId
+from kprod.protocol.error_table import ErrorCode, FencedInstanceId
 from tests.consumer.group.virtual_group import (
     Listener,
     VirtualGroup,
@@ -209,6 +209,16 @@ def test_a_removed_member_loses_its_partitions_and_joins_again() -> None:
         assert ("lost", [0, 1, 2, 3]) in listener.calls
         assert numbers(one) == [0, 1, 2, 3]
         assert one.group_metadata().member_id != before
+
+
+def test_a_rebalance_during_the_sync_is_no_error() -> None:
+    """Another member has joined before the leader's assignment: the member joins again at once."""
+    with VirtualGroup() as group:
+        one = group.member("orders")
+        group.world.cluster.faults.fail_next(ApiKey.SYNC_GROUP, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.poll(one)
+        assert numbers(one) == [0, 1, 2, 3]
+        assert not group.world.cluster.faults.untriggered()
 
 
 def test_unsubscribing_leaves_the_group() -> None:
