@@ -248,8 +248,11 @@ class _Loading:
         for name, offset in snapshots.items():
             if offset > log.log_end_offset or (offset not in bases and offset != newest):
                 store.remove(name)
-        # An epoch that begins at the end has no record, but clients may know it already.
+        # The newest epoch may have no record, or have lost its records; clients know it already.
+        newest_epoch = self._epochs.latest_epoch
         self._epochs.truncate_to(log.log_end_offset + 1)
+        if newest_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(newest_epoch, log.log_end_offset)
         if self._segments:
             self._epochs.raise_start(log.log_start_offset)
             store.replace(EPOCH_FILE, self._epochs)

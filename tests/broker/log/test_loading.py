@@ -115,6 +115,23 @@ def test_the_last_segment_is_cut_at_every_byte(place: Place) -> None:
         assert stored(loaded.log)[-1] == whole[count_before + kept]
 
 
+def test_an_epoch_outlives_the_records_before_it(place: Place) -> None:
+    """Clients know it already, so a later leader's must be above it; it begins at the new end."""
+    log = place.load().log
+    log.begin_epoch(7)
+    contents = place.contents()
+    last = max(name for name in contents if name.endswith(".log"))
+    place.put({**contents, last: contents[last][: _ends(contents[last])[0]]})
+
+    loaded = place.load().log
+
+    end_offset = loaded.log_end_offset
+    assert end_offset < log.log_end_offset
+    assert loaded.epochs.latest_epoch == 7
+    assert loaded.epochs.end_of(1, end_offset).end_offset == end_offset
+    assert place.load().log.epochs.latest_epoch == 7
+
+
 def test_recovered_indexes_equal_those_of_an_untouched_log(place: Place) -> None:
     """After a cut, the rest appended again: each file is as if nothing had happened."""
     before = place.contents()
