@@ -319,7 +319,13 @@ def _open_consumer(options: ConsumeOptions) -> Consumer:
     if options["isolation"] is not None:
         settings = with_overrides(settings, {"isolation.level": options["isolation"]})
     try:
-        with open_admin(ConsumerConfig.parse(settings)) as admin:
+        config = ConsumerConfig.parse(settings)
+        if config.group_id:
+            raise click.UsageError(
+                f"group_id={config.group_id!r}: this command reads partitions without a group, and"
+                " commits nothing; remove the setting"
+            )
+        with open_admin(config) as admin:
             admin.connect()
         return Consumer(settings=settings)
     except ConfigError as error:

@@ -18,6 +18,7 @@ _STORE = (
     "kprod commits what the application has asked past; with enable_auto_commit=False, commit"
     " offsets of your own by commit(offsets)"
 )
+_BROKERS_STORE = f"the brokers store committed offsets, kprod no files; {_REMOVE}"
 _NO_SHARE_GROUPS = "kprod has no share groups (KIP-932); remove it"
 _OWN_TOPICS = f"kprod asks the cluster only for topics that it reads; {_REMOVE}"
 _COUNTED = f"metrics are always counted and read by consumer.metrics(); {_REMOVE}"
@@ -58,6 +59,9 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "rebalance_timeout_ms": "kprod's name is max_poll_interval_ms",
         "enable_auto_offset_store": _STORE,
         "auto_offset_store": _STORE,
+        "auto_commit_enable": "kprod's name is enable_auto_commit",
+        "offset_store_path": _BROKERS_STORE,
+        "offset_store_sync_interval_ms": _BROKERS_STORE,
         "coordinator_query_interval_ms": "the coordinator is asked for when it is lost; remove it",
         "exclude_internal_topic": "kprod's name is exclude_internal_topics",
         "error_cb": _RAISED,

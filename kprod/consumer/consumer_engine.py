@@ -13,7 +13,7 @@ from typing import Protocol
 from kprod.clock import Deadline
 from kprod.config.address import shown_addresses
 from kprod.consumer.cluster_questions import ClusterQuestions
-from kprod.consumer.committing import Committing
+from kprod.consumer.commit_calls import CommitCalls
 from kprod.consumer.consumer_metrics import metrics_of
 from kprod.consumer.group_end import GroupEnd
 from kprod.consumer.group_steps import GroupSteps
@@ -77,7 +77,7 @@ class ConsumerEngine:
         self.parts: ConsumerParts = parts
         self.client_id: str = parts.client_id
         self.selection: Selection = Selection(parts)
-        self.committing: Committing = Committing(parts)
+        self.committing: CommitCalls = CommitCalls(parts)
         self.steps: GroupSteps = GroupSteps(
             parts, self.selection, self.committing, self._public_object
         )

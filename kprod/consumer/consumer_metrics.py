@@ -7,7 +7,7 @@ Source: Kafka FetchMetricsRegistry, ConsumerCoordinatorMetrics and HeartbeatMetr
 
 from typing import NamedTuple
 
-from kprod.consumer.group.group import Group
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.selection import Selection
 
@@ -105,7 +105,7 @@ def metrics_of(
     return found
 
 
-def _group_metrics(group: Group, now_ms: int) -> dict[str, float]:
+def _group_metrics(group: GroupParts, now_ms: int) -> dict[str, float]:
     commits, heartbeats = group.commits, group.membership.heartbeats
     count, answered_ms = commits.count, heartbeats.answered_ms
     return {

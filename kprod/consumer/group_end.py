@@ -9,8 +9,8 @@ Source: Kafka ConsumerCoordinator.close, AbstractCoordinator.maybeLeaveGroup (cl
 """
 
 from kprod._core.outcome.batch_result import BatchResult
-from kprod.consumer.committing import Committing
-from kprod.consumer.group.group import Group
+from kprod.consumer.commit_calls import CommitCalls
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.group_steps import GroupSteps
 from kprod.consumer.parts import ConsumerParts
 from kprod.errors import ClosedError, ConcurrentPoll
@@ -27,7 +27,7 @@ _logger = guarded_logger(__name__)
 class GroupEnd:
     """The end of one consumer's membership."""
 
-    def __init__(self, parts: ConsumerParts, steps: GroupSteps, committing: Committing) -> None:
+    def __init__(self, parts: ConsumerParts, steps: GroupSteps, committing: CommitCalls) -> None:
         """Keep the parts.
 
         Args:
@@ -89,7 +89,7 @@ class GroupEnd:
             self._committing.commit_before_loss(list(self._parts.assignment.partitions), limit_s)
             left.complete()
 
-    def _leave(self, group: Group, left: BatchResult) -> None:
+    def _leave(self, group: GroupParts, left: BatchResult) -> None:
         now_ms = self._parts.clock.now_ms()
         self._parts.mailbox.post(
             lambda: group.membership.leave(_REASON, now_ms, left.complete, tells=self._tells)

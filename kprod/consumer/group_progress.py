@@ -6,7 +6,7 @@ Source: Kafka KafkaConsumer (clients 4.3.1).
 
 from collections.abc import Iterable, Mapping
 
-from kprod.consumer.committing import OnCommit
+from kprod.consumer.commit_calls import OnCommit
 from kprod.consumer.consumer_face import ConsumerFace, engine_of
 from kprod.errors import ConfigError
 from kprod.model import GroupMetadata, OffsetAndMetadata, TopicPartition

@@ -13,7 +13,7 @@ Source: Kafka ConsumerCoordinator.onJoinPrepare, onJoinComplete (clients 4.3.1);
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from kprod.consumer.committing import Committing
+from kprod.consumer.commit_calls import CommitCalls
 from kprod.consumer.group.leading import assignments_or_error
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import Start, group_start
@@ -38,7 +38,7 @@ class GroupSteps:
         self,
         parts: ConsumerParts,
         selection: Selection,
-        committing: Committing,
+        committing: CommitCalls,
         face: Callable[[], object],
     ) -> None:
         """Start without a listener.

@@ -11,7 +11,7 @@ from kprod.consumer.group.auto_commit import AutoCommit
 from kprod.consumer.group.commits import Commits
 from kprod.consumer.group.committed_offsets import CommittedOffsets
 from kprod.consumer.group.coordinator_link import CoordinatorLink
-from kprod.consumer.group.group import Group
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.group.group_starts import GroupStarts, StartListener
 from kprod.consumer.group.membership import Membership
 
@@ -42,7 +42,7 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         rng=rng,
     )
     committed = CommittedOffsets(settings.group_id, link, backoff=backoff, rng=rng)
-    parts.group = Group(
+    parts.group = GroupParts(
         membership,
         commits,
         committed=committed,

@@ -16,7 +16,7 @@ from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetcher import Fetcher
-from kprod.consumer.group.group import Group
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.offset_lookup import OffsetLookup
 from kprod.consumer.offset_reset import OffsetReset
@@ -44,7 +44,7 @@ class LoopParts(NamedTuple):
     truncation: Truncation
     fetcher: Fetcher
     topics: TopicWatch
-    group: Group | None = None
+    group: GroupParts | None = None
 
 
 class ConsumerLoop:

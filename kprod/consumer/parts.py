@@ -27,7 +27,7 @@ from kprod.metrics.state_log import StateLog
 from kprod.network.client import NetworkClient
 
 if TYPE_CHECKING:
-    from kprod.consumer.group.group import Group
+    from kprod.consumer.group.group_parts import GroupParts
 
 _TIMEOUT_MAX_S = 100 * 365 * 86_400
 _SLICE_S = 0.2  # interval of the checks whether the I/O thread still runs
@@ -87,7 +87,7 @@ class ConsumerParts:
         self.mailbox: Mailbox = Mailbox()
         self.assignment: Assignment = Assignment()
         self.activity: Activity = Activity()
-        self.group: Group | None = None
+        self.group: GroupParts | None = None
         self.join_group: Callable[[tuple[str, ...], object], object] = _no_group
         self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)

@@ -105,7 +105,7 @@ def test_silence_may_be_the_end(cluster: EmbeddedCluster) -> None:
     ("arguments", "text"),
     [
         (["--from", "yesterday"], "not a place"),
-        (["-X", "group.id=g"], "without groups"),
+        (["-X", "group.id=g"], "without a group"),
         (["-X", "nothing"], "NAME=VALUE"),
         (["--count", "0"], "count"),
     ],

@@ -88,7 +88,7 @@ def reads(consumer: Consumer) -> None:
     consumer.poll(1.0).value  # wrong
     consumer.assign(["orders"])  # wrong
     consumer.seek(TopicPartition("orders", 0), "earliest")  # wrong
-    consumer.commit()  # wrong
+    consumer.commit([1])  # wrong
     for record in consumer:
         print(record.values)  # wrong
         print(record.offset + record.topic)  # wrong

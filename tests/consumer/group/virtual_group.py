@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.consumer_wiring import ConsumerEnvironment
-from kprod.consumer.group.group import Group
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.group.member_state import MemberState
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.connection_context import NetworkIO
@@ -141,7 +141,7 @@ class VirtualGroup:
             transport.is_eof = transport.is_eof or stream.closed
 
 
-def group_of(consumer: Consumer) -> Group:
+def group_of(consumer: Consumer) -> GroupParts:
     """Return the group parts of a consumer."""
     group = engine_of(consumer).parts.group
     assert group is not None

@@ -17,7 +17,7 @@ from kprod.consumer.assignment import as_partition, as_partitions
 from kprod.consumer.group.auto_commit import places_of
 from kprod.consumer.group.commits import Commit
 from kprod.consumer.group.committed_offsets import CommittedQuestion
-from kprod.consumer.group.group import Group
+from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.partition_texts import named
 from kprod.consumer.parts import ConsumerParts
 from kprod.errors import CommitFailed, ConfigError, KprodError, own_copy
@@ -34,7 +34,7 @@ OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KprodError | No
 _logger = guarded_logger(__name__)
 
 
-class Committing:
+class CommitCalls:
     """The commits of one consumer."""
 
     def __init__(self, parts: ConsumerParts) -> None:
@@ -149,7 +149,7 @@ class Committing:
             _logger.warning("the commit before partitions are given up failed: %s", error)
 
     def commit_and_wait(
-        self, group: Group, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
+        self, group: GroupParts, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
     ) -> None:
         """Commit offsets, and wait for the result.
 
@@ -185,10 +185,10 @@ class Committing:
                 return  # another thread has run it
             callback()
 
-    def _post(self, group: Group, commit: Commit) -> None:
+    def _post(self, group: GroupParts, commit: Commit) -> None:
         self._parts.mailbox.post(partial(group.commits.post, commit))
 
-    def _group(self) -> Group:
+    def _group(self) -> GroupParts:
         self._parts.check_open()
         if self._parts.group is None:
             raise ConfigError(

@@ -11,7 +11,7 @@ from kprod.consumer.group.membership import Membership
 from kprod.errors import own_copy
 
 
-class Group:
+class GroupParts:
     """The group parts of one consumer.
 
     Attributes:
