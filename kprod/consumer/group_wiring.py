@@ -29,7 +29,12 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
     backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
     steps = engine.steps
     link = CoordinatorLink(
-        parts.client, settings.group_id, backoff=backoff, rng=rng, on_problem=steps.fail
+        parts.client,
+        settings.group_id,
+        backoff=backoff,
+        rng=rng,
+        on_problem=steps.fail,
+        on_works=steps.works,
     )
     membership = Membership(settings, link, parts.metadata, steps, backoff=backoff, rng=rng)
     commits = Commits(

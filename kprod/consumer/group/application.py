@@ -36,7 +36,4 @@ class Application(Protocol):
         """Return for how long the application has asked for nothing."""
 
     def fail(self, error: KprodError) -> None:
-        """Make `poll` raise an error; the member continues to try."""
-
-    def works(self) -> None:
-        """Forget the error of `fail`."""
+        """Make `poll` raise an error, until the coordinator works; the member continues to try."""

@@ -281,6 +281,8 @@ class Commits:
                 each.on_done(error if error is None else own_copy(error))
         if not again:
             self._failures = 0
+            if failure is None:
+                self._link.works()
             return
         self._waiting = [*again, *self._waiting]
         self._retry_at_ms = now_ms + max(1, self._backoff.wait_ms(self._failures, self._rng))

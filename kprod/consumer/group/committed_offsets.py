@@ -168,6 +168,7 @@ class CommittedOffsets:
         failed = [error for error in errors if error is not None]
         if not failed:
             self._failures = 0
+            self._link.works()
             return
         self._retry_at_ms = outcome.now_ms + max(
             1, self._backoff.wait_ms(self._failures, self._rng)

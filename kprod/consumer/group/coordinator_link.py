@@ -61,6 +61,7 @@ class CoordinatorLink:
         backoff: ExponentialBackoff,
         rng: random.Random,
         on_problem: Callable[[KprodError], object],
+        on_works: Callable[[], object],
     ) -> None:
         """Start without a coordinator.
 
@@ -70,12 +71,14 @@ class CoordinatorLink:
             backoff: Delay between attempts.
             rng: Random numbers for jitter.
             on_problem: Called with each error that is not retriable; the search continues.
+            on_works: Called when the coordinator has answered a request of the group.
         """
         self._client = client
         self._group_id = group_id
         self._backoff = backoff
         self._rng = rng
         self._on_problem = on_problem
+        self._on_works = on_works
         self._is_asking = False
         self._has_tried = False
         self._failures = 0
@@ -165,8 +168,9 @@ class CoordinatorLink:
         )
 
     def works(self) -> None:
-        """Record that the coordinator answered as such, so that the pauses begin short again."""
+        """Record that the coordinator answered as such: pauses begin short, problems are over."""
         self._failures = 0
+        self._on_works()
 
     def _find(self, now_ms: int) -> None:
         if self._is_asking or now_ms < self._retry_at_ms:

@@ -299,7 +299,6 @@ class Membership:
         else:
             self._failures = 0
             self._link.works()
-            self._application.works()
             if self.state is MemberState.JOINING:
                 self._joined(body, now_ms)
             else:
