@@ -19,6 +19,7 @@ from kprod.consumer.assignment import check_topic
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.consumer_face import engine_of
+from kprod.consumer.group_end import settle_at_end
 from kprod.consumer.parts import ConsumerParts, check_timeout
 from kprod.errors import ClosedError, KprodError
 from kprod.model import OffsetAndMetadata
@@ -185,15 +186,12 @@ class AsyncConsumerEngine:
     def _settle(parts: ConsumerParts, *, is_failing: bool) -> None:
         """End an iteration here: the thread that closes is not the one that it belongs to."""
         with contextlib.suppress(KprodError), parts.alone:  # it is closed, or a thread reads
-            if not is_failing:
-                parts.hand_over.settle()
-            elif parts.hand_over.chunk is not None:
-                parts.hand_over.end_chunk(parts.hand_over.chunk)
+            settle_at_end(parts.hand_over, is_failing=is_failing)
 
     def close_soon(self) -> None:
         """Stop the I/O thread, without waiting for it."""
         if self._consumer is not None:
-            engine_of(self._consumer).close_soon()
+            engine_of(self._consumer).end_soon()
 
     def described_as(self, name: str) -> str:
         """Describe the consumer and its state for people.

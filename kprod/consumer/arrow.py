@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kprod._core.arrow.arrow_records import ArrowColumns
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.record_reading import ReadCall
+from kprod.threads import current_ident
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ def poll_arrow(
         leader_epoch=leader_epoch,
         timestamp_type=timestamp_type,
     )
+    engine.parts.reader = current_ident()
     return engine.reading.hand_out(call.take, engine.parts.until_ms(timeout), call.finish)
 
 

@@ -45,6 +45,7 @@ class CommitCalls:
         """
         self._parts = parts
         self._due: deque[Callable[[], object]] = deque()
+        self._open: dict[object, None] = {}  # asynchronous commits without a result
 
     def commit(self, given: Mapping[Any, object] | None, timeout: float | None) -> None:
         """Implement `Consumer.commit`."""
@@ -88,13 +89,23 @@ class CommitCalls:
 
         def done(error: KprodError | None) -> None:
             self._due.append(partial(_report, callback, offsets, error))
+            self._open.pop(done, None)
             self._parts.mailbox.hand(self.run_callbacks)
 
         if not offsets:
             done(None)
             return
         until_ms = self._until_ms(self._parts.api_limit(None))
+        self._open[done] = None
         self._post(group, Commit(offsets, until_ms, done))
+
+    def wait_async(self, limit_s: float) -> None:
+        """Wait until the asynchronous commits have their results, before partitions are given up.
+
+        Args:
+            limit_s: Seconds to wait at most.
+        """
+        self._parts.wait_until(lambda: not self._open, self._until_ms(limit_s))
 
     def committed(
         self, given: Iterable[object], timeout: float | None

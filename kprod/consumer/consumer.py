@@ -22,6 +22,7 @@ from kprod.consumer.log_offsets import LogOffsets
 from kprod.consumer.partition_positions import PartitionPositions
 from kprod.interfaces import RebalanceListener
 from kprod.model import TopicPartition
+from kprod.threads import current_ident
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +133,8 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
 
     def subscription(self) -> set[str]:
         """Return the subscribed topics; any thread."""
-        return set(engine_of(self).parts.assignment.topics)
+        assignment = engine_of(self).parts.assignment
+        return {*assignment.topics, *assignment.shared}
 
     # Records.
 
@@ -166,7 +168,9 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
 
         No error loses a record: the next poll continues at the positions.
         """
-        return engine_of(self).reading.poll(timeout, max_records)
+        engine = engine_of(self)
+        engine.parts.reader = current_ident()
+        return engine.reading.poll(timeout, max_records)
 
     def poll_arrow(
         self,
@@ -220,6 +224,7 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
             a record. Errors are raised as by `poll`.
         """
         engine = engine_of(self)
+        engine.parts.reader = current_ident()
         while (chunk := engine.reading.next_chunk()) is not None:
             yield from engine.parts.hand_over.records_of(chunk)
 
@@ -253,6 +258,9 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
     def close(self, timeout: float | None = None) -> None:
         """Stop the I/O thread and close all connections; a `poll` in progress raises `ClosedError`.
 
+        A member of a group commits first, and leaves the group. If another thread has polled last,
+        the records of its last poll count as not done.
+
         Args:
             timeout: Seconds to wait for the end; None for no limit. The shutdown itself continues.
 
@@ -274,7 +282,7 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         engine = self._kprod
         if engine is not None and engine.state == "open":
             # Otherwise its thread would continue to fetch records that nobody can read.
-            engine.close_soon()
+            engine.end_soon()
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
 
     def __reduce__(self) -> NoReturn:

@@ -5,6 +5,7 @@ Source: Kafka AsyncKafkaConsumer and ClassicKafkaConsumer (clients 4.3.1).
 """
 
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -115,15 +116,15 @@ class ConsumerEngine:
         return "open" if self.parts.closed_error is None else "closing"
 
     def close_soon(self) -> Callable[[], int]:
-        """Return no more records, and stop the I/O thread; never blocks.
+        """Return no more records, and stop the I/O thread, at the interpreter's exit; never blocks.
 
-        A member of a group continues until `close`, which commits and leaves the group.
+        A member of a group continues until `close_at_exit`, which commits and leaves the group.
 
         Returns:
             A function that returns the number of lost records: always 0.
         """
         if self.parts.group is None:
-            self._end_soon()
+            self.end_soon()
         return _nothing
 
     def close(self, timeout: float | None) -> None:
@@ -136,7 +137,7 @@ class ConsumerEngine:
         if self.parts.closed_error is None and not self.parts.thread.is_current:
             end = GroupEnd(self.parts, self.steps, self.committing)
             end.run(timeout, is_failing=self.is_failing)
-        self._end_soon()
+        self.end_soon()
         if not self.parts.thread.is_started:
             if not self.parts.thread.has_ended:
                 self.parts.thread.finish()
@@ -147,7 +148,17 @@ class ConsumerEngine:
         self.reading.free_if_closed()
 
     def close_at_exit(self, timeout: float) -> int:
-        """Call the public object's `close`, which a subclass may have overridden."""
+        """Call the public object's `close`, which a subclass may have overridden.
+
+        Records in hand count as not done if an uncaught exception is the reason of the exit.
+
+        Args:
+            timeout: Seconds to wait for the end.
+
+        Returns:
+            The number of lost records: always 0.
+        """
+        self.is_failing = hasattr(sys, "last_value")  # set by an uncaught exception
         face = self._face()
         if face is None:
             self.close(timeout)
@@ -189,7 +200,8 @@ class ConsumerEngine:
         """Reject all further calls, because the I/O thread died."""
         self.parts.closed_error = partial(own_copy, cause)
 
-    def _end_soon(self) -> None:
+    def end_soon(self) -> None:
+        """Return no more records, and stop the I/O thread; never blocks."""
         is_first = self.parts.closed_error is None
         if is_first:
             self.parts.closed_error = _closed_error

@@ -1,8 +1,8 @@
 """Ends a consumer's membership when it is closed: commit, give up partitions, leave the group.
 
-A thread that can read gives up the partitions as in a rebalance. If another thread reads, or the
-close is made inside of a read, only what the application has asked past is committed, and the
-listener is not called.
+A thread that can read gives up the partitions as in a rebalance; records that another thread has
+polled count as not done. If another thread reads, or the close is made inside of a read, only what
+the application has asked past is committed, and the listener is not called.
 
 Thread-safety: any thread of the application.
 Source: Kafka ConsumerCoordinator.close, AbstractCoordinator.maybeLeaveGroup (clients 4.3.1).
@@ -12,9 +12,11 @@ from kprod._core.outcome.batch_result import BatchResult
 from kprod.consumer.commit_calls import CommitCalls
 from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.group_steps import GroupSteps
+from kprod.consumer.hand_over import HandOver
 from kprod.consumer.parts import ConsumerParts
 from kprod.errors import ClosedError, ConcurrentPoll
 from kprod.guarded_log import guarded_logger
+from kprod.threads import current_ident
 
 CLOSE_LIMIT_S = 30.0  # of commit and leave together, if the close itself has no limit
 _PARKED_LIMIT_S = 1.0  # a coordinator answers nothing before it has answered a parked join
@@ -50,23 +52,27 @@ class GroupEnd:
         if group is None or timeout == 0:
             return
         limit_s = CLOSE_LIMIT_S if timeout is None else min(timeout, CLOSE_LIMIT_S)
-        until_ms = parts.until_ms(limit_s)
+        until_ms = parts.clock.now_ms() + round(limit_s * 1_000)
         left = BatchResult("", 0)
         try:
             with parts.alone:
-                self._settle(is_failing=is_failing)
+                is_other = parts.reader not in {None, current_ident()}
+                settle_at_end(parts.hand_over, is_failing=is_failing or is_other)
                 self._give_up(limit_s, left)
         except ConcurrentPoll:
             self._committing.commit_before_loss(list(parts.assignment.partitions), limit_s)
+            self._committing.wait_async(limit_s)
             self._leave(group, left)
         except Exception:
             _logger.exception("on_revoked failed in close; the consumer is closed")
         if group.membership.is_between_generations:
-            until_ms = parts.until_ms(min(limit_s, _PARKED_LIMIT_S))
-        parts.wait(lambda: group.commits.is_idle, until_ms)
+            until_ms = parts.clock.now_ms() + round(min(limit_s, _PARKED_LIMIT_S) * 1_000)
+        parts.wait_until(lambda: group.commits.is_idle, until_ms)
         parts.wait_done(left, until_ms)
         parts.mailbox.post(lambda: group.commits.fail_all(ClosedError("the consumer is closed")))
-        parts.wait(lambda: group.commits.is_idle, parts.until_ms(_PARKED_LIMIT_S))
+        parts.wait_until(
+            lambda: group.commits.is_idle, parts.clock.now_ms() + round(_PARKED_LIMIT_S * 1_000)
+        )
         self._committing.run_callbacks()
 
     @property
@@ -74,19 +80,12 @@ class GroupEnd:
         """Whether the coordinator learns of the end: a static member may come back."""
         return not self._parts.config.group_instance_id
 
-    def _settle(self, *, is_failing: bool) -> None:
-        """Settle the newest hand-out; records that a failing application has in hand come again."""
-        hand_over = self._parts.hand_over
-        if not is_failing:
-            hand_over.settle()
-        elif hand_over.chunk is not None:
-            hand_over.end_chunk(hand_over.chunk)
-
     def _give_up(self, limit_s: float, left: BatchResult) -> None:
         if self._parts.assignment.shared:
             self._steps.leave(_REASON, limit_s, tells=self._tells, on_left=left.complete)
         else:
             self._committing.commit_before_loss(list(self._parts.assignment.partitions), limit_s)
+            self._committing.wait_async(limit_s)
             left.complete()
 
     def _leave(self, group: GroupParts, left: BatchResult) -> None:
@@ -94,3 +93,18 @@ class GroupEnd:
         self._parts.mailbox.post(
             lambda: group.membership.leave(_REASON, now_ms, left.complete, tells=self._tells)
         )
+
+
+def settle_at_end(hand_over: HandOver, *, is_failing: bool) -> None:
+    """Settle the newest hand-out for the last time; the caller holds the claim to read.
+
+    Args:
+        hand_over: The consumer's.
+        is_failing: Whether the records in hand are not done: positions go back before them, so
+            that no commit, not even the listener's, includes them.
+    """
+    if hand_over.chunk is not None:
+        hand_over.end_chunk(hand_over.chunk)
+    if is_failing:
+        hand_over.is_complete = False
+    hand_over.settle()

@@ -103,6 +103,8 @@ class GroupProgress(ConsumerFace):
             reason: The reason, for the brokers' logs.
 
         Raises:
+            TypeError: The reason is no text.
+            ValueError: It is no text in Unicode.
             ConfigError: The consumer has no `group_id`.
             ClosedError: The consumer is closed.
 
@@ -110,6 +112,9 @@ class GroupProgress(ConsumerFace):
         """
         parts = engine_of(self).parts
         parts.check_open()
+        if not isinstance(reason, str):
+            raise TypeError(f"a reason is a text, not {type(reason).__name__}")
+        reason.encode()  # raises ValueError for surrogates
         if parts.group is None:
             raise ConfigError("group_id is not set: there is no group to rebalance")
         membership = parts.group.membership

@@ -55,6 +55,8 @@ class GroupSteps:
         self._face = face
         self._listener: object = None
         self._first_counts: dict[str, int] = {}
+        self._leave_count = 0  # of the polling thread
+        self._left_count = 0  # of the I/O thread: lower while a leave was not processed
 
     # Of the I/O thread: see `Application`.
 
@@ -64,7 +66,7 @@ class GroupSteps:
 
     def prepare(self, ticket: int, *, is_lost: bool) -> None:
         """Hand the step that gives up partitions."""
-        self._hand(_Step(partial(self._prepare, ticket, is_lost)))
+        self._hand(ticket, partial(self._prepare, ticket, is_lost))
 
     def lead(
         self,
@@ -74,11 +76,11 @@ class GroupSteps:
         topics: Mapping[str, Sequence[frozenset[str]]],
     ) -> None:
         """Hand the step that runs the application's assignor."""
-        self._hand(_Step(partial(self._lead, ticket, assignor, members, topics)))
+        self._hand(ticket, partial(self._lead, ticket, assignor, members, topics))
 
     def assign(self, ticket: int, partitions: Sequence[TopicPartition]) -> None:
         """Hand the step that takes over an assignment."""
-        self._hand(_Step(partial(self._assign, ticket, partitions)))
+        self._hand(ticket, partial(self._assign, ticket, partitions))
 
     def idle_ms(self, now_ms: int) -> int:
         """Return for how long the application has asked for nothing."""
@@ -92,8 +94,9 @@ class GroupSteps:
         """Forget the error."""
         self._parts.topics.forget_problem(Whole.GROUP)
 
-    def _hand(self, step: "_Step") -> None:
-        self._parts.mailbox.hand(step)
+    def _hand(self, ticket: int, run: "Callable[[_Step], object]") -> None:
+        is_current = partial(self._is_current, ticket, self._left_count)
+        self._parts.mailbox.hand(_Step(run, is_current))
         self._parts.hand_over.interrupt()
 
     # Of the polling thread.
@@ -107,11 +110,14 @@ class GroupSteps:
         """
         assignment, group = self._parts.assignment, self._parts.group
         assert group is not None  # noqa: S101 - the caller has checked
+        self._parts.activity.count += 1
+        self._listener = listener
+        if set(topics) == set(assignment.shared):
+            return  # no rebalance
         if not assignment.shared:
             self._selection.replace({}, shared=topics)
         else:
             assignment.share(topics)
-        self._listener = listener
         self._post(lambda now_ms: group.membership.subscribe(topics, now_ms))
 
     def unsubscribe(self) -> None:
@@ -143,17 +149,27 @@ class GroupSteps:
         keys = list(self._parts.assignment.partitions)
         self._committing.commit_before_loss(keys, limit_s)
         try:
-            if keys:
-                self._tell("on_revoked", keys)
+            self._tell_revoked(keys, limit_s)
         finally:
             self._first_counts = {}
+            self._leave_count += 1
             self._selection.replace({})
+            self._post(self._note_left)
             self._post(lambda now_ms: group.membership.leave(reason, now_ms, on_left, tells=tells))
+
+    def _note_left(self, _now_ms: int) -> None:
+        self._left_count += 1
+
+    def _is_current(self, ticket: int, left_count: int) -> bool:
+        """Whether a step is the newest, and was handed after the application left the last time."""
+        group = self._parts.group
+        if group is None or left_count != self._leave_count:
+            return False
+        return group.membership.ticket == ticket
 
     def _prepare(self, ticket: int, is_lost: bool, step: "_Step") -> None:  # noqa: FBT001
         group = self._parts.group
-        if group is None or group.membership.ticket != ticket:
-            return
+        assert group is not None  # noqa: S101 - the step is the group's
         membership, owned = group.membership, list(self._parts.assignment.partitions)
         self._parts.hand_over.settle()
         if is_lost or not membership.offers.is_cooperative:
@@ -169,10 +185,10 @@ class GroupSteps:
 
     def _assign(self, ticket: int, keys: Sequence[TopicPartition], step: "_Step") -> None:
         group = self._parts.group
-        if group is None or group.membership.ticket != ticket:
-            return
+        assert group is not None  # noqa: S101 - the step is the group's
         membership, before = group.membership, self._parts.assignment.partitions
         gone = [key for key in before if key not in keys]
+        self._note_counts()
         self._parts.hand_over.settle()
         try:
             self._give_up(gone, step, is_lost=False)
@@ -196,9 +212,9 @@ class GroupSteps:
         _step: "_Step",
     ) -> None:
         group = self._parts.group
-        if group is not None and group.membership.ticket == ticket:
-            result = assignments_or_error(assignor, members, topics)
-            self._post(lambda now_ms: group.membership.led(ticket, result, now_ms))
+        assert group is not None  # noqa: S101 - the step is the group's
+        result = assignments_or_error(assignor, members, topics)
+        self._post(lambda now_ms: group.membership.led(ticket, result, now_ms))
 
     def _take_over(self, keys: Sequence[TopicPartition]) -> None:
         before = self._parts.assignment.partitions
@@ -216,7 +232,10 @@ class GroupSteps:
         try:
             if not step.is_revocation_told:
                 step.is_revocation_told = True
-                self._tell("on_lost" if is_lost else "on_revoked", list(keys))
+                if is_lost:
+                    self._tell("on_lost", list(keys))
+                else:
+                    self._tell_revoked(list(keys), self._limit_s)
         finally:
             assignment = self._parts.assignment
             kept = {
@@ -225,6 +244,14 @@ class GroupSteps:
             self._selection.replace(kept, shared=assignment.shared)
             step.has_given_up = True
 
+    def _tell_revoked(self, keys: Sequence[TopicPartition], limit_s: float) -> None:
+        """Tell the listener, and wait for its asynchronous commits and those before."""
+        try:
+            if keys:
+                self._tell("on_revoked", keys)
+        finally:
+            self._committing.wait_async(limit_s)
+
     def _tell(self, method: str, keys: Sequence[TopicPartition]) -> None:
         call = getattr(self._listener, method, None)
         if call is None and method == "on_lost":
@@ -232,11 +259,17 @@ class GroupSteps:
         if call is not None:
             call(self._face(), list(keys))
 
+    def _note_counts(self) -> None:
+        """Note how many partitions the topics have at first, also those without a share of ours."""
+        for topic in self._parts.assignment.shared:
+            count = self._parts.metadata.snapshot.partition_count(topic)
+            if count is not None:
+                self._first_counts.setdefault(topic, count)
+
     def _start(self, key: TopicPartition) -> Start:
         """Return where to start a partition that was not assigned before."""
         policy = self._parts.config.auto_offset_reset
-        count = self._parts.metadata.snapshot.partition_count(key.topic)
-        first_count = self._first_counts.setdefault(key.topic, count or 0)
+        first_count = self._first_counts.get(key.topic, 0)
         if key.partition >= first_count > 0 and policy.name != "none":
             policy = EARLIEST  # all its records are newer than the subscription
         return group_start(policy)
@@ -264,6 +297,7 @@ class _Step:
     """A step that may run again when a signal handler or a listener has raised in it."""
 
     __slots__ = (
+        "_is_current",
         "_run",
         "added",
         "has_given_up",
@@ -273,8 +307,9 @@ class _Step:
         "is_told",
     )
 
-    def __init__(self, run: Callable[["_Step"], object]) -> None:
+    def __init__(self, run: Callable[["_Step"], object], is_current: Callable[[], bool]) -> None:
         self._run = run
+        self._is_current = is_current
         self.has_given_up = False
         self.has_revoked = False
         self.has_taken_over = False
@@ -283,4 +318,5 @@ class _Step:
         self.added: list[TopicPartition] = []
 
     def __call__(self) -> None:
-        self._run(self)
+        if self._is_current():
+            self._run(self)

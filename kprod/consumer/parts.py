@@ -3,7 +3,7 @@
 Thread-safety: each part says its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from kprod._core.outcome.batch_result import BatchResult
@@ -47,6 +47,7 @@ class ConsumerParts:
         group: The parts of its group; None without `group_id`.
         join_group: Makes the consumer a member of its group.
         leave_group: Ends the membership, if there is one.
+        reader: Identity of the thread that polled last; None before the first poll.
         closed_error: Creates the error for calls after the close; None while the consumer is open.
         alone: Excludes a second thread from reading and from changing the assignment.
         state_log: Called with changes that an operator should know.
@@ -88,6 +89,7 @@ class ConsumerParts:
         self.assignment: Assignment = Assignment()
         self.activity: Activity = Activity()
         self.group: GroupParts | None = None
+        self.reader: Hashable = None
         self.join_group: Callable[[tuple[str, ...], object], object] = _no_group
         self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
@@ -173,7 +175,7 @@ class ConsumerParts:
         return done.finished
 
     def wait(self, is_ready: Callable[[], bool], until_ms: int | None) -> None:
-        """Wait until a condition holds or the deadline has passed.
+        """Wait until a condition holds, something has changed, or the deadline has passed.
 
         Args:
             is_ready: The condition, checked after each event.
@@ -183,6 +185,16 @@ class ConsumerParts:
             self.mailbox.wait(is_ready, self.clock, until_ms)
         elif not is_ready():
             self.loop.run_once(self.clock.now_ms())
+
+    def wait_until(self, is_ready: Callable[[], bool], until_ms: int) -> None:
+        """Wait until a condition holds, the deadline has passed, or the consumer is closed.
+
+        Args:
+            is_ready: The condition, checked after each event.
+            until_ms: Deadline, monotonic.
+        """
+        while not is_ready() and self.closed_error is None and self.clock.now_ms() < until_ms:
+            self.wait(is_ready, until_ms)
 
 
 def _no_group(*_arguments: object) -> None:

@@ -1,4 +1,6 @@
-"""Problems of a membership in virtual time: what `poll` raises, and how long."""
+"""Problems of a membership in virtual time: what `poll` raises, how long, and what it must not."""
+
+from typing import Any
 
 import pytest
 
@@ -6,7 +8,7 @@ from kprod.errors import KprodError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, GroupAuthorizationFailed
 from tests.consumer.group.test_commits import P0, polls_that_raise
-from tests.consumer.group.virtual_group import VirtualGroup
+from tests.consumer.group.virtual_group import Listener, VirtualGroup, numbers, state_of
 
 
 @pytest.mark.parametrize("code", [-1, ErrorCode.GROUP_AUTHORIZATION_FAILED])
@@ -30,3 +32,69 @@ def test_a_rejected_search_is_forgotten_without_a_membership() -> None:
         one.assign([P0])
         assert polls_that_raise(one, GroupAuthorizationFailed) >= 1
         assert polls_that_raise(one, KprodError) == 0
+
+
+@pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
+def test_a_rebalance_during_a_join_is_no_error_of_poll(api: ApiKey) -> None:
+    """The member joins again, as in any group whose members come and go."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders")
+        group.world.cluster.faults.fail_next(api, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.poll(one, seconds=10)
+        assert state_of(one).name == "STABLE"
+        assert group.world.cluster.faults.untriggered() == ()
+
+
+def test_a_new_partition_is_read_from_its_beginning_by_a_member_without_a_share() -> None:
+    """Its records are newer than the subscription, so "latest" must not skip them."""
+    settings: dict[str, Any] = {"auto_offset_reset": "latest", "metadata_max_age_ms": 1_000}
+    with VirtualGroup(1) as group:
+        one, two = (group.member("orders", **settings) for _ in range(2))
+        group.poll(one, two, seconds=10)
+        (idle,) = (each for each in (one, two) if not numbers(each))
+        new_count = {"name": "orders", "count": 2, "assignments": None}
+        group.ask(
+            ApiKey.CREATE_PARTITIONS,
+            0,
+            {"topics": [new_count], "timeout_ms": 1_000, "validate_only": False},
+        )
+        group.fill(3, 1)
+        found = group.poll(one, two, seconds=20)
+        assert [(it.partition, it.offset) for it in found[idle]] == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_the_same_subscription_again_is_no_rebalance() -> None:
+    """The listener is replaced."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders", listener=Listener())
+        group.poll(one)
+        generation = one.group_metadata().generation
+        second = Listener()
+        one.subscribe(["orders"], second)
+        group.poll(one)
+        assert one.group_metadata().generation == generation
+        assert one.subscription() == {"orders"}
+        one.unsubscribe()
+        assert second.calls == [("revoked", [0])]
+        assert one.subscription() == set()
+
+
+def test_a_subscription_is_a_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
+    """Time without a subscription does not count as a stall."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders", max_poll_interval_ms=10_000, session_timeout_ms=6_000)
+        group.poll(one)
+        one.unsubscribe()
+        group.pass_time(11)
+        one.subscribe("orders")
+        group.pass_time(6)
+        assert "has asked for no record" not in caplog.text
+
+
+@pytest.mark.parametrize(("reason", "error"), [(5, TypeError), ("\ud800", ValueError)])
+def test_a_bad_reason_is_rejected_at_the_door(reason: Any, error: type[Exception]) -> None:
+    """The I/O thread never sees it."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders")
+        with pytest.raises(error):
+            one.enforce_rebalance(reason)
