@@ -176,6 +176,7 @@ class AsyncConsumerEngine:
         with self._start_lock:
             consumer, self._is_closed = self._consumer, True
         if consumer is not None:
+            is_failing = (self._reading is not None and self._reading.end()) or is_failing
             engine_of(consumer).is_failing = is_failing
             self._settle(engine_of(consumer).parts, is_failing=is_failing)
             await in_own_thread(

@@ -23,7 +23,7 @@ from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.parts import check_timeout
 from kprod.consumer.record_reading import ReadCall
-from kprod.errors import ConcurrentPoll
+from kprod.errors import ClosedError, ConcurrentPoll
 
 if TYPE_CHECKING:
     from kprod.aio.loop_listener import LoopListener
@@ -37,7 +37,7 @@ _LOOK_S = 1.0
 class AsyncReading:
     """The reading part of one asynchronous consumer."""
 
-    __slots__ = ("_engine", "_iteration", "_reader", "_steps", "listener")
+    __slots__ = ("_engine", "_is_ended", "_iteration", "_last", "_reader", "_steps", "listener")
 
     def __init__(self, engine: ConsumerEngine) -> None:
         """Start without a reading task.
@@ -47,6 +47,8 @@ class AsyncReading:
         """
         self._engine = engine
         self._reader: _Reader | None = None
+        self._last: weakref.ref[asyncio.Task[Any]] | None = None  # the task that has read last
+        self._is_ended = False
         self._iteration: _Iteration | None = None
         self._steps: asyncio.Future[None] | None = None  # of a rebalance, in a thread of their own
         self.listener: LoopListener | None = None
@@ -67,6 +69,7 @@ class AsyncReading:
 
         Raises:
             ConcurrentPoll: Another task is reading or iterating.
+            ClosedError: The consumer is closed, or was closed during the call.
             KprodError: As for `Consumer.poll`.
         """
         check_timeout(timeout)
@@ -74,6 +77,7 @@ class AsyncReading:
         reader = _Reader(loop)
         self._check_alone(reader)
         self._reader = reader
+        self._last = None if reader.task is None else weakref.ref(reader.task)
         try:
             until_s = None if timeout is None else loop.time() + timeout
             if self.listener is not None:
@@ -81,6 +85,8 @@ class AsyncReading:
             await asyncio.sleep(0)
             while True:
                 await self._run_steps()
+                if self._is_ended:
+                    raise ClosedError("the consumer is closed; make another")
                 is_last = until_s is not None and loop.time() >= until_s
                 found = self._attempt(call, is_last=is_last)
                 if found is not None:
@@ -89,6 +95,19 @@ class AsyncReading:
         finally:
             if self._reader is reader:
                 self._reader = None
+
+    def end(self) -> bool:
+        """Make reads raise `ClosedError` from now on.
+
+        Returns:
+            Whether another task may be working on the records that it has read last.
+        """
+        self._is_ended = True
+        self._engine.parts.mailbox.notify()
+        task = None if self._last is None else self._last()
+        if task is None or task is asyncio.current_task():
+            return False
+        return task.cancelled() or not task.done()
 
     def records(self) -> AsyncGenerator[Any, None]:
         """Return an iterator over records; see `AsyncConsumer.__aiter__`."""

@@ -9,7 +9,7 @@ import pytest
 
 from kprod import AsyncConsumer, Producer
 from kprod.broker import EmbeddedCluster
-from kprod.errors import BrokerError, ConfigError, KprodError
+from kprod.errors import BrokerError, ClosedError, ConfigError, KprodError
 from kprod.interfaces import AsyncRebalanceListener
 from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.protocol.api import ApiKey
@@ -207,5 +207,35 @@ def test_an_exception_in_the_block_commits_no_record_in_hand(
             consumer.assign(ORDERS[:1])
             (record,) = await consumer.poll(max_records=1)
             assert record.offset == 4
+
+    run(work())
+
+
+def test_a_close_leaves_another_tasks_records_in_hand(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """They may not be done; and its next read is told of the close, also while that commits."""
+
+    async def work() -> None:
+        consumer = member(cluster, "orders")
+        await consumer.start()
+        is_reading = asyncio.Event()
+
+        async def read_on() -> None:
+            while not await consumer.poll(1, 3):
+                pass
+            is_reading.set()
+            await asyncio.sleep(0.1)
+            with pytest.raises(ClosedError):
+                await consumer.poll()
+
+        task = asyncio.create_task(read_on())
+        await is_reading.wait()
+        cluster.faults.delay(ApiKey.OFFSET_COMMIT, 500)
+        await consumer.close()
+        await task
+        async with member(cluster) as other:
+            found = await other.committed(ORDERS)
+            assert all(each is None or each.offset == 0 for each in found.values())
 
     run(work())
