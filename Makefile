@@ -15,7 +15,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo spark-test spark-demo chaos test lint lint-style lint-types format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
+.PHONY: help setup demo spark-test spark-demo chaos chaos-groups test lint lint-style lint-types format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
   timer-stress bench race old-and-new wheel try-wheel changes lowest clean
 
 help:  ## list the commands
@@ -115,6 +115,9 @@ timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads sw
 
 chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record (CHAOS="--security SASL_SSL")
 	$(PY) -m tests.chaos $(CHAOS)
+
+chaos-groups: $(VENV)/.built  ## kill, stall and add members of a group of three clients (CHAOS="--seconds 60")
+	$(PY) -m tests.strangers.chaos $(CHAOS)
 
 soak: $(VENV)/.built  ## load a producer through proxies for MINUTES=10, with faults; nothing may grow
 	$(PY) -m tests.soak --minutes $(MINUTES)
