@@ -76,7 +76,10 @@ def test_a_certificate_is_rejected(security: dict[str, Any], text: str) -> None:
 
 
 def test_an_advertised_name_is_checked_too() -> None:
-    """Of each node of the cluster: no login is sent to a host that cannot prove its name."""
+    """Of each node of the cluster: no login is sent to a host that cannot prove its name.
+
+    The topic may be asked for at that node already; then `send` raises the error.
+    """
     users, hosts = {"alice": "right-secret"}, ("127.0.0.1",)
     wanted = BrokerSecurity(protocol="SASL_SSL", users=users, certificate_hosts=hosts)
     config = EmbeddedConfig(advertised_host="localhost")
@@ -87,10 +90,13 @@ def test_an_advertised_name_is_checked_too() -> None:
         settings |= {"bootstrap_servers": f"127.0.0.1:{port}"}
         limits: dict[str, Any] = {"request_timeout_ms": 1_000, "delivery_timeout_ms": 1_500}
         with Producer(settings, **limits) as producer:
-            error = producer.send("orders", b"one").exception(30)
+            try:
+                error = producer.send("orders", b"one").exception(30)
+            except TlsFailed as raised:
+                error = raised
         assert "its certificate is not for 'localhost'" in str(error)
         assert isinstance(error, KprodError)
-        assert isinstance(error.__cause__, TlsFailed)
+        assert isinstance(error if isinstance(error, TlsFailed) else error.__cause__, TlsFailed)
         assert not cluster.records("orders")[0]
 
 
