@@ -3,7 +3,7 @@
 Methods that only change or read a value of the consumer are plain; those that may wait for a broker
 are coroutines, and run in a thread of their own then.
 
-Thread-safety: any thread, but for those that change the assignment.
+Thread-safety: any thread; methods that change the assignment are for the reading task only.
 Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 

@@ -11,7 +11,7 @@ Thread-safety: the main thread.
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import click
@@ -258,18 +258,33 @@ def complete_topic(
     Returns:
         The names with this beginning.
     """
+    return completed_by(context, incomplete, _public_topics)
+
+
+def completed_by(
+    context: click.Context, incomplete: str, names: Callable[[AdminClient], Iterable[str]]
+) -> list[CompletionItem]:
+    """Complete a name by a query to the cluster in the options; returns nothing on errors.
+
+    Args:
+        context: Context with the options typed so far.
+        incomplete: The part of the name typed so far.
+        names: Asks the cluster for all names.
+
+    Returns:
+        The names with this beginning.
+    """
     typed = {"bootstrap": None, "config": os.environ.get(CONFIG_VARIABLE), "setting": ()}
     typed |= {name: value for name, value in context.params.items() if name in typed and value}
     try:
         with open_admin(client_config(typed), timeout_ms=COMPLETION_MS) as admin:
-            topics = list_topics(admin)
+            return [CompletionItem(it) for it in names(admin) if it.startswith(incomplete)]
     except (KprodError, click.ClickException, OSError):
         return []
-    return [
-        CompletionItem(topic.name)
-        for topic in topics
-        if topic.name.startswith(incomplete) and not topic.is_internal
-    ]
+
+
+def _public_topics(admin: AdminClient) -> list[str]:
+    return [topic.name for topic in list_topics(admin) if not topic.is_internal]
 
 
 def complete_setting(

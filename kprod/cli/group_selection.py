@@ -6,7 +6,6 @@ Source: kafka-consumer-groups.sh (4.3.1) for the options' names and the form of 
 
 import csv
 import datetime as dt
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,12 +16,11 @@ from click.shell_completion import CompletionItem
 
 from kprod.admin.group_admin import GroupAdmin
 from kprod.admin.offset_plan import ResetTarget, TargetKind
-from kprod.cli.connecting import COMPLETION_MS, client_config, complete_topic, open_admin
+from kprod.cli.connecting import complete_topic, completed_by
 from kprod.clock import SystemClock
 from kprod.config.consumer_kinds import duration_ms
-from kprod.config.environment import CONFIG_VARIABLE
-from kprod.errors import KprodError
 from kprod.model import TopicPartition
+from kprod.network.admin_client import AdminClient
 from kprod.topic_name import name_fault
 
 OFFSET_MAX = 2**63 - 1
@@ -48,14 +46,11 @@ def complete_group(
     Returns:
         The names with this beginning.
     """
-    typed = {"bootstrap": None, "config": os.environ.get(CONFIG_VARIABLE), "setting": ()}
-    typed |= {name: value for name, value in context.params.items() if name in typed and value}
-    try:
-        with open_admin(client_config(typed), timeout_ms=COMPLETION_MS) as admin:
-            groups = GroupAdmin(admin).list_groups().groups
-    except (KprodError, click.ClickException, OSError):
-        return []
-    return [CompletionItem(it.group_id) for it in groups if it.group_id.startswith(incomplete)]
+    return completed_by(context, incomplete, _group_ids)
+
+
+def _group_ids(admin: AdminClient) -> list[str]:
+    return [group.group_id for group in GroupAdmin(admin).list_groups().groups]
 
 
 topic_option = click.option(
