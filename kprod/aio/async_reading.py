@@ -84,9 +84,11 @@ class AsyncReading:
                 self.listener.loop = loop
             await asyncio.sleep(0)
             while True:
-                await self._run_steps()
+                are_done = await self._run_steps(None if until_s is None else until_s - loop.time())
                 if self._is_ended:
                     raise ClosedError("the consumer is closed; make another")
+                if not are_done:
+                    return call.finish(call.nothing)
                 is_last = until_s is not None and loop.time() >= until_s
                 found = self._attempt(call, is_last=is_last)
                 if found is not None:
@@ -139,38 +141,42 @@ class AsyncReading:
         def finish(taken: Taken) -> tuple[Result] | None:
             return (call.finish(taken),) if taken or is_last else None
 
-        return self._engine.reading.hand_out(
-            call.take,
-            self._engine.parts.clock.now_ms(),
-            finish,
-            raises_problem=call.raises_problem and is_last,
-            runs_steps=False,
+        attempt = ReadCall(
+            call.take, finish, call.nothing, raises_problem=call.raises_problem and is_last
         )
+        now_ms = self._engine.parts.clock.now_ms()
+        return self._engine.reading.hand_out(attempt, now_ms, runs_steps=False)
 
-    async def _run_steps(self) -> None:
+    async def _run_steps(self, timeout_s: float | None) -> bool:
         """Run the steps for the polling thread; those of a group may wait for a commit.
 
-        A cancelled read leaves its steps running; the next read waits for their end.
+        A read that is cancelled, or whose time is over, leaves its steps running; the next read
+        waits for their end.
+
+        Returns:
+            Whether all have ended.
         """
         parts = self._engine.parts
         if self._steps is not None and self._steps.get_loop().is_closed():
             self._steps = None
         if self._steps is None:
             if not parts.mailbox.has_steps:
-                return
+                return True
             with parts.alone:
                 parts.hand_over.settle()  # the records of the read before are done
                 if parts.group is None:
-                    parts.mailbox.run_steps()
-                    return
+                    return parts.mailbox.run_steps()
             run = in_own_thread(self._steps_alone, f"kprod-steps-{self._engine.client_id}")
             self._steps = asyncio.ensure_future(run)
         steps = self._steps
         try:
-            await asyncio.shield(steps)
+            await asyncio.wait({steps}, timeout=None if timeout_s is None else max(0, timeout_s))
         finally:
             if steps.done():
                 self._steps = None
+        if steps.done():
+            steps.result()
+        return steps.done()
 
     def _steps_alone(self) -> None:
         with self._engine.parts.alone:

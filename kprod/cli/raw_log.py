@@ -12,6 +12,7 @@ from kprod.compression import Buffer
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
+from kprod.consumer.record_reading import ReadCall
 from kprod.errors import KprodTimeout
 from kprod.model import TopicPartition
 from kprod.record.entries import LogEntry, read_entries
@@ -61,7 +62,8 @@ def _fetched(consumer: Consumer, partition: TopicPartition, end: int) -> Iterato
     limit_ms = parts.config.default_api_timeout_ms
     read_ms = parts.clock.now_ms()
     while True:
-        block = engine.reading.hand_out(lambda: _take(parts.buffer), parts.until_ms(_POLL_S), _same)
+        call = ReadCall(lambda: _take(parts.buffer), _same, None)
+        block = engine.reading.hand_out(call, parts.until_ms(_POLL_S))
         if block is not None:
             yield block.records
             parts.buffer.free(block)

@@ -39,7 +39,7 @@ def poll_arrow(
         timestamp_type=timestamp_type,
     )
     engine.parts.reader = current_ident()
-    return engine.reading.hand_out(call.take, engine.parts.until_ms(timeout), call.finish)
+    return engine.reading.hand_out(call, engine.parts.until_ms(timeout))
 
 
 def arrow_call(
@@ -71,7 +71,7 @@ def arrow_call(
     _check("max_bytes", max_bytes)
     columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
     take = partial(engine.parts.hand_over.take_columns, columns, max_rows, max_bytes)
-    return ReadCall(take, lambda _: record_batch(columns))
+    return ReadCall(take, lambda _: record_batch(columns), 0)
 
 
 def _check(name: str, given: object) -> None:

@@ -10,7 +10,7 @@ Source: Kafka ConsumerCoordinator.commitOffsetsSync, commitOffsetsAsync (clients
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kprod._core.outcome.batch_result import BatchResult
 from kprod.consumer.assignment import as_partition, as_partitions
@@ -32,6 +32,22 @@ OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KprodError | No
 """A callback of `commit_async`: the offsets, and the error or None."""
 
 _logger = guarded_logger(__name__)
+
+
+class AwaitedCommit(NamedTuple):
+    """A commit that a thread waits for.
+
+    Attributes:
+        group: The consumer's.
+        commit: The commit.
+        done: Complete at its end.
+        errors: Its error; empty without one.
+    """
+
+    group: GroupParts
+    commit: Commit
+    done: BatchResult
+    errors: list[KprodError]
 
 
 class CommitCalls:
@@ -105,7 +121,19 @@ class CommitCalls:
         Args:
             limit_s: Seconds to wait at most.
         """
-        self._parts.wait_until(lambda: not self._open, self._until_ms(limit_s))
+        self.have_ended(self._until_ms(limit_s))
+
+    def have_ended(self, until_ms: int) -> bool:
+        """Wait until the asynchronous commits have their results.
+
+        Args:
+            until_ms: Deadline, monotonic.
+
+        Returns:
+            Whether they have.
+        """
+        self._parts.wait_until(lambda: not self._open, until_ms)
+        return not self._open
 
     def committed(
         self, given: Iterable[object], timeout: float | None
@@ -148,16 +176,41 @@ class CommitCalls:
             keys: Assigned partitions.
             limit_s: Seconds to wait at most.
         """
+        last = self.last_commit(keys, limit_s)
+        if last is not None:
+            self.has_ended(last, None)
+
+    def last_commit(self, keys: Iterable[TopicPartition], limit_s: float) -> "AwaitedCommit | None":
+        """Send the commit of positions before partitions are given up.
+
+        Args:
+            keys: Assigned partitions.
+            limit_s: Seconds until it fails.
+
+        Returns:
+            The commit, for `has_ended`; None if there is nothing to commit.
+        """
         group, assigned = self._parts.group, self._parts.assignment.partitions
         if group is None or not self._parts.config.enable_auto_commit:
-            return
+            return None
         offsets = places_of({key: assigned[key] for key in keys if key in assigned})
-        if not offsets:
-            return
+        return self._send(group, offsets, self._until_ms(limit_s)) if offsets else None
+
+    def has_ended(self, last: "AwaitedCommit", until_ms: int | None) -> bool:
+        """Wait for the end of a last commit; a failure is logged.
+
+        Args:
+            last: The commit.
+            until_ms: Deadline of the wait, monotonic; None for that of the commit.
+
+        Returns:
+            False if the deadline has passed, and the commit's has not.
+        """
         try:
-            self.commit_and_wait(group, offsets, self._until_ms(limit_s))
+            return self._wait(last, until_ms)
         except KprodError as error:
             _logger.warning("the commit before partitions are given up failed: %s", error)
+        return True
 
     def commit_and_wait(
         self, group: GroupParts, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
@@ -172,6 +225,11 @@ class CommitCalls:
         Raises:
             KprodError: They were not committed.
         """
+        self._wait(self._send(group, offsets, until_ms), None)
+
+    def _send(
+        self, group: GroupParts, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
+    ) -> "AwaitedCommit":
         done = BatchResult("", 0)
         errors: list[KprodError] = []
 
@@ -179,17 +237,27 @@ class CommitCalls:
             errors.extend([] if error is None else [error])
             done.complete()
 
-        self._post(group, Commit(offsets, until_ms, end))
+        commit = Commit(offsets, until_ms, end)
+        self._post(group, commit)
+        return AwaitedCommit(group, commit, done, errors)
+
+    def _wait(self, sent: "AwaitedCommit", until_ms: int | None) -> bool:
+        """Wait for the end of a commit; False if only the deadline of the wait has passed."""
         # The commit ends by itself at its deadline; the second is for the loop's turn.
-        if not self._parts.wait_done(done, until_ms + 1_000):
+        last_ms = sent.commit.until_ms + 1_000
+        wait_ms = last_ms if until_ms is None else min(until_ms, last_ms)
+        if not self._parts.wait_done(sent.done, wait_ms):
             self._parts.check_open()
-            raise self._parts.timed_out(f"the commit of {named(list(offsets))}", None)
-        for error in errors:
+            if self._parts.clock.now_ms() < last_ms:
+                return False
+            raise sent.group.commits.overdue(sent.commit)
+        for error in sent.errors:
             raise error
+        return True
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of the asynchronous commits that have ended."""
-        while self._due:
+        """Run the callbacks of the asynchronous commits that have ended, but of no later ones."""
+        for _ in range(len(self._due)):
             try:
                 callback = self._due.popleft()
             except IndexError:

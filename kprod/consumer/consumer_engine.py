@@ -5,7 +5,6 @@ Source: Kafka AsyncKafkaConsumer and ClassicKafkaConsumer (clients 4.3.1).
 """
 
 import os
-import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -145,12 +144,15 @@ class ConsumerEngine:
             left_s = deadline.wait_s()
             if not self.parts.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
                 _logger.warning("%s: the thread has not ended in time", self.client_id)
+        if not self.parts.thread.is_current:
+            self.committing.run_callbacks()
         self.reading.free_if_closed()
 
     def close_at_exit(self, timeout: float) -> int:
         """Call the public object's `close`, which a subclass may have overridden.
 
-        Records in hand count as not done if an uncaught exception is the reason of the exit.
+        Records in hand count as not done: nobody has asked past them, and the exit may be an
+        exception or `sys.exit` in the middle of them.
 
         Args:
             timeout: Seconds to wait for the end.
@@ -158,7 +160,7 @@ class ConsumerEngine:
         Returns:
             The number of lost records: always 0.
         """
-        self.is_failing = hasattr(sys, "last_value")  # set by an uncaught exception
+        self.is_failing = True
         face = self._face()
         if face is None:
             self.close(timeout)
@@ -178,6 +180,7 @@ class ConsumerEngine:
         """Return the steps that the I/O thread runs at its end."""
         return [
             self.parts.metadata.close,
+            self.parts.mailbox.run_commands,  # commits that the loop has not taken yet
             self._fail_commits,
             lambda: self.parts.fetcher.close_sessions(self.parts.clock.now_ms()),
             self.parts.loop.close,

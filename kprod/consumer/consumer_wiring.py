@@ -135,7 +135,11 @@ def _add_reading(engine: ConsumerEngine) -> None:
         engine.selection.on_freed,
     )
     parts.topics = TopicWatch(
-        parts.metadata, parts.assignment, parts.mailbox, engine.selection.note_partitions
+        parts.metadata,
+        parts.assignment,
+        parts.mailbox,
+        on_partitions=engine.selection.note_partitions,
+        on_count=engine.steps.note_count,
     )
 
 

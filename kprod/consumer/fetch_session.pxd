@@ -22,6 +22,7 @@ cdef class FetchSession:
     cdef public dict wanted
     cdef public dict asked
     cdef public dict names_by_id
+    cdef public dict _counts_by_id
     cdef public int64_t _session_id
     cdef public int64_t _epoch
     cdef public dict _changed
@@ -31,11 +32,13 @@ cdef class FetchSession:
     cpdef want(self, Wanted wanted)
     cpdef bint drop(self, object key) except -1
 
-    @cython.locals(named=dict, forgotten=list)
+    @cython.locals(named=dict, forgotten=list, wanted=Wanted)
     cpdef dict next_request(self)
 
     @cython.locals(named=dict, forgotten=list, wanted=Wanted, asked=Wanted)
     cpdef tuple _take_changes(self)
+    cpdef _note_name(self, Wanted wanted)
+    cpdef _forget_name(self, Wanted asked)
     cpdef note_response(self, int64_t session_id)
 
 

@@ -98,7 +98,7 @@ class FetchSession:
             serve them.
         asked: The partitions of the last request, those that it did not name again included; as the
             broker knows them. Replaced, not emptied, when the broker forgets the session.
-        names_by_id: Names of the topics of `asked`, by the number of their id.
+        names_by_id: Names of the topics of `asked`, by the number of their id; of no others.
     """
 
     def __init__(self) -> None:
@@ -106,6 +106,7 @@ class FetchSession:
         self.wanted: dict[TopicPartition, Wanted] = {}
         self.asked: dict[TopicPartition, Wanted] = {}
         self.names_by_id: dict[int, str] = {}
+        self._counts_by_id: dict[int, int] = {}  # of the partitions of `asked`
         self._session_id = _NO_SESSION
         self._epoch = _FIRST_EPOCH
         self._changed: dict[TopicPartition, None] = {}
@@ -161,7 +162,9 @@ class FetchSession:
         if self.is_new:
             epoch = _FIRST_EPOCH
             named = self.asked = dict(self.wanted)
-            self.names_by_id = {each.topic_id.int: key.topic for key, each in named.items()}
+            self.names_by_id, self._counts_by_id = {}, {}
+            for wanted in named.values():
+                self._note_name(wanted)
             forgotten: list[Wanted] = []
         else:
             epoch = self._epoch
@@ -182,14 +185,31 @@ class FetchSession:
             wanted, asked = self.wanted.get(key), self.asked.get(key)
             if asked is not None and (wanted is None or asked.topic_id != wanted.topic_id):
                 forgotten.append(asked)
+                self._forget_name(asked)
+                asked = None
             if wanted is None:
                 self.asked.pop(key, None)
                 continue
+            if asked is None:
+                self._note_name(wanted)
             if asked is None or not wanted.is_sent_like(asked):
                 named[key] = wanted
-                self.names_by_id[wanted.topic_id.int] = key.topic
             self.asked[key] = wanted
         return named, forgotten
+
+    def _note_name(self, wanted: Wanted) -> None:
+        """Note the name of a partition's topic, since the broker will answer by its id."""
+        number = wanted.topic_id.int
+        self.names_by_id[number] = wanted.partition.key.topic
+        self._counts_by_id[number] = self._counts_by_id.get(number, 0) + 1
+
+    def _forget_name(self, asked: Wanted) -> None:
+        """Forget the name of a topic with the last of its partitions."""
+        number = asked.topic_id.int
+        left = self._counts_by_id[number] - 1
+        self._counts_by_id[number] = left
+        if not left:
+            del self._counts_by_id[number], self.names_by_id[number]
 
     @property
     def goes_by_ids(self) -> bool:

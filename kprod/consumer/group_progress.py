@@ -53,8 +53,8 @@ class GroupProgress(ConsumerFace):
         Args:
             offsets: As for `commit`.
             callback: Called with the offsets, and the error or None, by a later `poll`, `commit` or
-                `close`; callbacks are called in the order of the commits. Without one, errors are
-                logged.
+                `close`; callbacks are called in the order of the commits. Commits without a result
+                at the end of `close` get `ClosedError`. Without a callback, errors are logged.
 
         Raises:
             CommitFailed: A partition is not assigned to this member any more.

@@ -3,7 +3,7 @@
 They run at the beginning of a poll or of an iteration's next record, so the records before are
 done. No lock is held while the application's listener runs; it may commit, seek, pause and
 close. An exception of the listener leaves that poll after the step is complete, so the member
-continues.
+continues. A step that waits for a commit longer than its poll may last continues in the next poll.
 
 Thread-safety: `prepare`, `lead`, `assign`, `fail` and `works` on the I/O thread, steps on the
 polling thread.
@@ -13,8 +13,9 @@ Source: Kafka ConsumerCoordinator.onJoinPrepare, onJoinComplete (clients 4.3.1);
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from kprod.consumer.commit_calls import CommitCalls
+from kprod.consumer.commit_calls import AwaitedCommit, CommitCalls
 from kprod.consumer.group.leading import assignments_or_error
+from kprod.consumer.mailbox import StepUnfinished
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import Start, group_start
 from kprod.consumer.selection import EARLIEST, Selection
@@ -90,6 +91,15 @@ class GroupSteps:
         """Make `poll` raise an error."""
         self._parts.topics.note(Whole.GROUP, error)
 
+    def note_count(self, topic: str, count: int) -> None:
+        """Note how many partitions a topic of the group has, as soon as that is known.
+
+        Args:
+            topic: A subscribed topic, with or without a share of this member's.
+            count: Its number of partitions.
+        """
+        self._first_counts.setdefault(topic, count)
+
     def works(self) -> None:
         """Forget the error."""
         self._parts.topics.forget_problem(Whole.GROUP)
@@ -151,7 +161,6 @@ class GroupSteps:
         try:
             self._tell_revoked(keys, limit_s)
         finally:
-            self._first_counts = {}
             self._leave_count += 1
             self._selection.replace({})
             self._post(self._note_left)
@@ -159,6 +168,7 @@ class GroupSteps:
 
     def _note_left(self, _now_ms: int) -> None:
         self._left_count += 1
+        self._first_counts = {}
 
     def _is_current(self, ticket: int, left_count: int) -> bool:
         """Whether a step is the newest, and was handed after the application left the last time."""
@@ -188,7 +198,6 @@ class GroupSteps:
         assert group is not None  # noqa: S101 - the step is the group's
         membership, before = group.membership, self._parts.assignment.partitions
         gone = [key for key in before if key not in keys]
-        self._note_counts()
         self._parts.hand_over.settle()
         try:
             self._give_up(gone, step, is_lost=False)
@@ -222,27 +231,50 @@ class GroupSteps:
         self._selection.replace(starts, shared=self._parts.assignment.shared)
 
     def _give_up(self, keys: Collection[TopicPartition], step: "_Step", *, is_lost: bool) -> None:
-        """Commit, tell the listener, and drop the partitions."""
+        """Commit, tell the listener, wait for its commits, and drop the partitions."""
         if not keys:
             step.has_given_up = True
             return
-        step.has_revoked = True
         if not is_lost:
-            self._committing.commit_before_loss(keys, self._limit_s)
-        try:
-            if not step.is_revocation_told:
-                step.is_revocation_told = True
-                if is_lost:
-                    self._tell("on_lost", list(keys))
-                else:
-                    self._tell_revoked(list(keys), self._limit_s)
-        finally:
-            assignment = self._parts.assignment
-            kept = {
-                key: each.start for key, each in assignment.partitions.items() if key not in keys
-            }
-            self._selection.replace(kept, shared=assignment.shared)
-            step.has_given_up = True
+            self._commit_last(keys, step)
+        step.has_revoked = True
+        if not step.is_revocation_told:
+            step.is_revocation_told = True
+            try:
+                self._tell("on_lost" if is_lost else "on_revoked", list(keys))
+            except BaseException as error:  # noqa: BLE001 - raised when partitions are given up
+                step.error = error
+        if not is_lost and (step.error is None or isinstance(step.error, Exception)):
+            self._wait_async(step)
+        assignment = self._parts.assignment
+        kept = {key: each.start for key, each in assignment.partitions.items() if key not in keys}
+        self._selection.replace(kept, shared=assignment.shared)
+        step.has_given_up = True
+        if step.error is not None:
+            raised, step.error = step.error, None
+            raise raised
+
+    def _commit_last(self, keys: Collection[TopicPartition], step: "_Step") -> None:
+        """Commit positions before they are given up; raises if the read's time is over."""
+        if not step.has_committed:
+            step.has_committed = True
+            step.last = self._committing.last_commit(keys, self._limit_s)
+        if step.last is not None:
+            if not self._committing.has_ended(step.last, self._parts.steps_until_ms):
+                raise StepUnfinished
+            step.last = None
+
+    def _wait_async(self, step: "_Step") -> None:
+        """Wait for the asynchronous commits; raises if the read's time is over."""
+        now_ms = self._parts.clock.now_ms()
+        if step.wait_until_ms is None:
+            step.wait_until_ms = now_ms + round(self._limit_s * 1_000)
+        read_until_ms = self._parts.steps_until_ms
+        last_ms = step.wait_until_ms
+        until_ms = last_ms if read_until_ms is None else min(last_ms, read_until_ms)
+        if not self._committing.have_ended(until_ms) and self._parts.clock.now_ms() < last_ms:
+            self._parts.check_open()
+            raise StepUnfinished
 
     def _tell_revoked(self, keys: Sequence[TopicPartition], limit_s: float) -> None:
         """Tell the listener, and wait for its asynchronous commits and those before."""
@@ -258,13 +290,6 @@ class GroupSteps:
             call = getattr(self._listener, "on_revoked", None)
         if call is not None:
             call(self._face(), list(keys))
-
-    def _note_counts(self) -> None:
-        """Note how many partitions the topics have at first, also those without a share of ours."""
-        for topic in self._parts.assignment.shared:
-            count = self._parts.metadata.snapshot.partition_count(topic)
-            if count is not None:
-                self._first_counts.setdefault(topic, count)
 
     def _start(self, key: TopicPartition) -> Start:
         """Return where to start a partition that was not assigned before."""
@@ -300,22 +325,30 @@ class _Step:
         "_is_current",
         "_run",
         "added",
+        "error",
+        "has_committed",
         "has_given_up",
         "has_revoked",
         "has_taken_over",
         "is_revocation_told",
         "is_told",
+        "last",
+        "wait_until_ms",
     )
 
     def __init__(self, run: Callable[["_Step"], object], is_current: Callable[[], bool]) -> None:
         self._run = run
         self._is_current = is_current
+        self.error: BaseException | None = None
+        self.has_committed = False
         self.has_given_up = False
         self.has_revoked = False
         self.has_taken_over = False
         self.is_revocation_told = False
         self.is_told = False
         self.added: list[TopicPartition] = []
+        self.last: AwaitedCommit | None = None
+        self.wait_until_ms: int | None = None
 
     def __call__(self) -> None:
         if self._is_current():

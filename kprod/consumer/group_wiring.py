@@ -38,8 +38,7 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
     )
     membership = Membership(settings, link, parts.metadata, steps, backoff=backoff, rng=rng)
     commits = Commits(
-        settings.group_id,
-        settings.group_instance_id,
+        settings,
         link,
         membership,
         is_owned=lambda key: key in parts.assignment.partitions,

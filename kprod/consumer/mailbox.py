@@ -21,6 +21,10 @@ from kprod.threads import make_lock
 Command = Callable[[], object]
 
 
+class StepUnfinished(Exception):
+    """A step must run again in the next read, since this one's time is over."""
+
+
 class Mailbox:
     """The queues of both directions.
 
@@ -68,21 +72,27 @@ class Mailbox:
         """Whether steps wait for the polling thread."""
         return bool(self._steps)
 
-    def run_steps(self) -> None:
-        """Run the waiting steps, until one raises.
+    def run_steps(self) -> bool:
+        """Run the waiting steps, until one raises; those that they hand are left to the next call.
 
         A step that a signal handler's exception leaves unfinished runs again: it can be repeated.
+
+        Returns:
+            False if a step is unfinished, so no record may be returned.
 
         Raises:
             KprodError: A step's error; the step is done.
         """
-        while self._steps:
+        for _ in range(len(self._steps)):
             try:
                 self._steps[0]()
+            except StepUnfinished:
+                return False
             except KprodError:
                 self._steps.popleft()
                 raise
             self._steps.popleft()
+        return True
 
     def notify(self) -> None:
         """Wake all waiting threads, which check their conditions again."""

@@ -48,6 +48,7 @@ class ConsumerParts:
         join_group: Makes the consumer a member of its group.
         leave_group: Ends the membership, if there is one.
         reader: Identity of the thread that polled last; None before the first poll.
+        steps_until_ms: Deadline, monotonic, of the read that runs steps; None for none.
         closed_error: Creates the error for calls after the close; None while the consumer is open.
         alone: Excludes a second thread from reading and from changing the assignment.
         state_log: Called with changes that an operator should know.
@@ -90,6 +91,7 @@ class ConsumerParts:
         self.activity: Activity = Activity()
         self.group: GroupParts | None = None
         self.reader: Hashable = None
+        self.steps_until_ms: int | None = None
         self.join_group: Callable[[tuple[str, ...], object], object] = _no_group
         self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)

@@ -33,11 +33,13 @@ class ReadCall(NamedTuple, Generic[Taken, Result]):
     Attributes:
         take: Returns a true value when there are records.
         finish: Converts what `take` returned.
+        nothing: The result of `take` without records.
         raises_problem: Whether to raise a problem of a topic at the deadline.
     """
 
     take: Callable[[], Taken]
     finish: Callable[[Taken], Result]
+    nothing: Taken
     raises_problem: bool = True
 
 
@@ -76,7 +78,7 @@ class Reading:
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
         """Implement `Consumer.poll`."""
         call = self.records_call(max_records)
-        return self.hand_out(call.take, self._parts.until_ms(timeout), call.finish)
+        return self.hand_out(call, self._parts.until_ms(timeout))
 
     def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
         """Return the read of `poll`.
@@ -93,37 +95,33 @@ class Reading:
         count = (
             self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
         )
-        return ReadCall(partial(self._parts.hand_over.take, count), self._intercepted)
+        return ReadCall(partial(self._parts.hand_over.take, count), self._intercepted, [])
 
     def hand_out(
         self,
-        take: Callable[[], Taken],
+        call: ReadCall[Taken, Result],
         until_ms: int | None,
-        finish: Callable[[Taken], Result],
         *,
-        raises_problem: bool = True,
         runs_steps: bool = True,
     ) -> Result:
         """Wait for records and return them; none is lost, whatever is raised where.
 
         Args:
-            take: Returns a true value when there are records.
+            call: The kind of read.
             until_ms: Deadline, monotonic; None for none.
-            finish: Converts what `take` returned.
-            raises_problem: Whether to raise a problem of a topic at the deadline.
             runs_steps: False if the caller runs the steps for the polling thread by itself.
 
         Returns:
-            The result of `finish`.
+            The result of `call.finish`.
         """
-        parts, call = self._parts, object()
+        parts, claim = self._parts, object()
         alone, hand_over = parts.alone, parts.hand_over
         try:
-            alone.enter(call)
-            taken = self._read(take, until_ms, raises_problem=raises_problem, runs_steps=runs_steps)
-            result = finish(taken)
+            alone.enter(claim)
+            taken = self._read(call, until_ms, runs_steps=runs_steps)
+            result = call.finish(taken)
         except BaseException:
-            if alone.holder is call:
+            if alone.holder is claim:
                 alone.holder = None
             self.free_if_closed()
             raise
@@ -145,7 +143,7 @@ class Reading:
         limit_ms = parts.config.consumer_timeout_ms
         until_ms = None if limit_ms < 0 else parts.clock.now_ms() + limit_ms
         while True:
-            chunk = self.hand_out(call.take, until_ms, call.finish, raises_problem=False)
+            chunk = self.hand_out(call, until_ms)
             if chunk is not False:
                 return chunk
 
@@ -153,7 +151,7 @@ class Reading:
         """Return the read of an iterator's chunk; False if the interceptors leave no record."""
         parts = self._parts
         take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
-        return ReadCall(take, self._chunk_of, raises_problem=False)
+        return ReadCall(take, self._chunk_of, [], raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
         return self._parts.interceptors.on_consume(records) if records else records
@@ -190,32 +188,29 @@ class Reading:
             )
 
     def _read(
-        self,
-        take: Callable[[], Taken],
-        until_ms: int | None,
-        *,
-        raises_problem: bool,
-        runs_steps: bool,
+        self, call: ReadCall[Taken, Result], until_ms: int | None, *, runs_steps: bool
     ) -> Taken:
         activity = self._parts.activity
         activity.count += 1
         while True:
             self._parts.check_open()
             if runs_steps:
-                self._parts.mailbox.run_steps()
+                self._parts.steps_until_ms = until_ms
+                if not self._parts.mailbox.run_steps():
+                    return call.nothing
             if self._parts.group is not None:
                 self._parts.group.check()
             if self._is_woken:
                 self._is_woken = False
                 raise WakeupError("wakeup() was called; poll again to continue")
             self._check_offsets()
-            taken = take()
+            taken = call.take()
             if taken:
                 return taken
             self._parts.hand_over.drop_parked(self._restart)
             if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
                 problem = self._parts.topics.problem
-                if problem is not None and raises_problem:
+                if problem is not None and call.raises_problem:
                     raise problem
                 return taken
             activity.is_waiting = True

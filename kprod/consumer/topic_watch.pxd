@@ -6,5 +6,6 @@ cdef class TopicWatch:
     cdef public object _assignment
     cdef public object _mailbox
     cdef public object _on_partitions
+    cdef public object _on_count
     cdef public dict _missing_since
     cdef public dict _problems

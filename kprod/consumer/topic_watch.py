@@ -41,7 +41,9 @@ class TopicWatch:
         metadata: Metadata,
         assignment: Assignment,
         mailbox: Mailbox,
+        *,
         on_partitions: Callable[[str, int], object],
+        on_count: Callable[[str, int], object],
     ) -> None:
         """Start with no problems.
 
@@ -49,13 +51,15 @@ class TopicWatch:
             metadata: Provides the existing topics.
             assignment: Provides the assigned partitions.
             mailbox: Carries errors to the polling thread.
-            on_partitions: Called with a subscribed topic and its number of partitions, if some are
-                not assigned.
+            on_partitions: Called with a topic that is read as a whole and its number of partitions,
+                if some are not assigned.
+            on_count: Called with a topic of the group and its number of partitions.
         """
         self._metadata = metadata
         self._assignment = assignment
         self._mailbox = mailbox
         self._on_partitions = on_partitions
+        self._on_count = on_count
         self._missing_since: dict[str, int] = {}
         self._problems: dict[_Subject, KprodError] = {}
 
@@ -132,6 +136,8 @@ class TopicWatch:
                 del self._problems[key]
         if name in self._assignment.topics:
             self._on_partitions(name, count)
+        elif name in self._assignment.shared:
+            self._on_count(name, count)
 
 
 class _Raise:

@@ -245,3 +245,25 @@ def test_a_topic_that_was_removed_may_return_with_another_id() -> None:
     one.want(wanted(foo, topic_id=uuid.UUID(int=9)))
     fields = one.next_request()
     assert (session(fields), asked(fields), forgotten(fields)) == ((123, 2), [("foo", 0, 0)], [])
+
+
+def test_names_of_forgotten_topics_are_forgotten() -> None:
+    """With the last partition of a topic, and when a topic has another id."""
+    one = FetchSession()
+    foo, bars = partition("foo", 0), [partition("bar", number) for number in range(2)]
+    for it in (foo, *bars):
+        one.want(wanted(it))
+    one.next_request()
+    one.note_response(7)
+    one.drop(bars[0].key)
+    one.next_request()
+    assert one.names_by_id == {1: "foo", 2: "bar"}
+    one.note_response(7)
+    one.drop(bars[1].key)
+    one.want(wanted(foo, topic_id=uuid.UUID(int=3)))
+    one.next_request()
+    assert one.names_by_id == {3: "foo"}
+    one.note_response(7)
+    one.want(wanted(bars[1]))
+    one.next_request()
+    assert one.names_by_id == {3: "foo", 2: "bar"}

@@ -10,11 +10,12 @@ Source: Kafka ConsumerCoordinator.sendOffsetCommitRequest, OffsetCommitResponseH
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.config.settings_slices import GroupSettings
 from kprod.consumer.group.coordinator_link import (
     FOREVER_MS,
     CoordinatorLink,
@@ -22,6 +23,7 @@ from kprod.consumer.group.coordinator_link import (
 )
 from kprod.consumer.group.member_requests import Identity
 from kprod.consumer.group.member_state import MemberState
+from kprod.consumer.group.member_texts import fenced_error
 from kprod.consumer.group.membership import Membership
 from kprod.consumer.partition_texts import named
 from kprod.errors import (
@@ -39,7 +41,7 @@ from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.network.client_request import ANSWER_BYTES, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.protocol.denials import denial_or_error
-from kprod.protocol.error_table import ErrorCode
+from kprod.protocol.error_table import ErrorCode, error_for
 
 _VERSIONS, _STATIC_VERSIONS = (2, 9), (7, 9)  # later ones name topics by id
 _FIRST_WITH_EPOCH = 6
@@ -54,6 +56,7 @@ _MOVED = frozenset(
 )
 _PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+_OF_MEMBER = _LOST | {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 class Commit:
@@ -92,10 +95,9 @@ class Commits:
         latency_ms_max: The longest time.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a request
+    def __init__(
         self,
-        group_id: str,
-        instance_id: str,
+        settings: GroupSettings,
         link: CoordinatorLink,
         membership: Membership,
         *,
@@ -106,16 +108,16 @@ class Commits:
         """Start without commits.
 
         Args:
-            group_id: The group.
-            instance_id: Id of the static member; empty for a dynamic one.
+            settings: The group's settings.
             link: The coordinator.
             membership: The consumer's membership.
             is_owned: Whether a partition is assigned.
             backoff: Delay between attempts.
             rng: Random numbers for jitter.
         """
-        self._group_id = group_id
-        self._instance_id = instance_id or None
+        self._settings = settings
+        self._group_id = settings.group_id
+        self._instance_id = settings.group_instance_id or None
         self._link = link
         self._membership = membership
         self._is_owned = is_owned
@@ -186,11 +188,22 @@ class Commits:
         for each in ended:
             each.on_done(own_copy(each.error or error))
 
+    def overdue(self, commit: Commit) -> KprodTimeout:
+        """Create the error of a commit whose time is over; any thread.
+
+        Args:
+            commit: A commit that was posted.
+
+        Returns:
+            The error.
+        """
+        reason = commit.error or "the coordinator is not known or does not respond"
+        return KprodTimeout(f"{self._text_of(commit)} was not confirmed in time: {reason}")
+
     def _drop_overdue(self, now_ms: int) -> None:
         for each in [it for it in self._waiting if it.until_ms <= now_ms]:
             self._waiting.remove(each)
-            reason = each.error or "the coordinator is not known or does not respond"
-            each.on_done(KprodTimeout(f"{self._text_of(each)} was not confirmed in time: {reason}"))
+            each.on_done(self.overdue(each))
 
     def _drop_late(self) -> None:
         """End the commits that the coordinator must not get any more, or not now."""
@@ -260,6 +273,13 @@ class Commits:
             for each in topic["partitions"]
         }
         self._settle(sent, None, codes, outcome.now_ms)
+        self._tell_member(sent[-1].identity, codes.values(), outcome.now_ms)
+
+    def _tell_member(self, identity: Identity, codes: Iterable[int], now_ms: int) -> None:
+        """Tell the membership what the coordinator says of the member; a join says it by itself."""
+        if not self._membership.is_between_generations:
+            for code in _OF_MEMBER.intersection(codes):
+                self._membership.take_error(error_for(code), identity, now_ms)
 
     def _settle(
         self,
@@ -293,8 +313,9 @@ class Commits:
     def _error_of(self, commit: Commit, key: TopicPartition, code: int | None) -> KprodError | None:
         if code is None:
             return RemoteProtocolError(f"an OffsetCommit response leaves out {named([key])}")
-        if not code:
-            return None
+        return self._rejection(commit, key, code) if code else None
+
+    def _rejection(self, commit: Commit, key: TopicPartition, code: int) -> KprodError:
         if code in _LOST:
             return self._late(commit, list(commit.offsets))
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -302,6 +323,8 @@ class Commits:
                 f"{self._text_of(commit)} was rejected, since the group is rebalancing: poll, then"
                 " commit the positions of partitions that are still assigned"
             )
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            return fenced_error(self._settings)
         if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return denial_or_error(code, "READ", self._group_id)
         return denial_or_error(code, "READ", key.topic, message=named([key]))

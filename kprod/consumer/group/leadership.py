@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from kprod.cluster.metadata import Metadata
 from kprod.consumer.group.leading import topic_racks, topics_of
 from kprod.interfaces import GroupMember
+from kprod.protocol.error_table import ErrorCode
 
-TOPIC_WAIT_MS = 5_000  # the leader assigns without topics that nobody knows after this time
+TOPIC_WAIT_MS = 5_000  # the leader assigns without topics that no broker has told of by then
 
 
 class Leadership:
@@ -58,9 +59,18 @@ class Leadership:
         Returns:
             Milliseconds, at most `TOPIC_WAIT_MS`.
         """
-        if any(self._metadata.snapshot.partition_count(name) is None for name in self.topics):
+        if any(self._is_awaited(name) for name in self.topics):
             return max(0, self._until_ms - now_ms)
         return 0
+
+    def _is_awaited(self, name: str) -> bool:
+        """Whether a topic may soon be known; if the brokers have none, `has_changed` notices it."""
+        if self._metadata.snapshot.partition_count(name) is not None:
+            return False
+        error = self._metadata.error_of(name)
+        if error is None:
+            return True
+        return error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def watch(self) -> dict[str, Sequence[frozenset[str]]]:
         """Return the partitions to assign, and watch for changes of their number from now on.

@@ -125,6 +125,11 @@ def check_assigned(keys: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
             raise RemoteProtocolError(
                 f"the group's leader assigned a topic without a name: {fault}"
             )
+        if key.partition < 0:
+            raise RemoteProtocolError(
+                f"the group's leader assigned partition {key.partition} of topic {key.topic!r};"
+                " partitions are numbered from 0"
+            )
     return keys
 
 

@@ -63,6 +63,10 @@ TRANSITIONS: Mapping[tuple[MemberState, MemberEvent], MemberState] = MappingProx
 """The next state, by state and event; a pair that is missing is a bug in kprod."""
 
 
+ASKING = frozenset({_S.JOINING, _S.SYNCING})
+"""The states of a member that waits for the response to JoinGroup or SyncGroup."""
+
+
 def next_state(state: MemberState, event: MemberEvent) -> MemberState:
     """Return the state after an event.
 

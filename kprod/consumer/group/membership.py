@@ -24,7 +24,7 @@ from kprod.consumer.group.heartbeats import Heartbeats
 from kprod.consumer.group.leadership import Leadership
 from kprod.consumer.group.leading import assignments_or_error, check_assigned, members_of
 from kprod.consumer.group.member_requests import Identity, MemberRequests
-from kprod.consumer.group.member_state import MemberEvent, MemberState, next_state
+from kprod.consumer.group.member_state import ASKING, MemberEvent, MemberState, next_state
 from kprod.consumer.group.member_texts import fenced_error, stalled_text, unoffered_error
 from kprod.consumer.group.offers import NO_BYTES, Offers
 from kprod.consumer.group.protocol_data import decode_assignment
@@ -83,7 +83,7 @@ class Membership:
             1, backoff.wait_ms(failures, rng)
         )
         self._requests = MemberRequests(settings)
-        self.heartbeats: Heartbeats = Heartbeats(settings, link, self._requests, self._take_error)
+        self.heartbeats: Heartbeats = Heartbeats(settings, link, self._requests, self.take_error)
         self.state: MemberState = MemberState.LEFT
         self.identity: Identity = Identity()
         self.offers: Offers = Offers(settings)
@@ -189,6 +189,33 @@ class Membership:
         if has_revoked:
             self.rejoin("partitions were given up")
 
+    def take_error(self, error: KprodError, identity: Identity, now_ms: int) -> None:
+        """Act on the error of a request of the member.
+
+        Args:
+            error: The error.
+            identity: The identity that the request was sent for.
+            now_ms: Monotonic time.
+        """
+        if identity != self.identity or self.state in {MemberState.LEFT, MemberState.FENCED}:
+            return  # the member has moved on
+        code = error.code if isinstance(error, BrokerError) else None
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fence(error)
+        elif code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._lose(Identity(), now_ms)
+        elif code == ErrorCode.ILLEGAL_GENERATION:
+            self._lose(Identity(identity.member_id), now_ms)
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rebalance(now_ms)
+        else:
+            if code in _MOVED or isinstance(error, (ConnectionFailed, RequestTimeout)):
+                self._link.lose(now_ms)
+            elif not error.retriable:
+                self._application.fail(error)
+            if self.state in ASKING:
+                self._join_again(now_ms)
+
     def run(self, now_ms: int) -> int:
         """Send the due requests.
 
@@ -208,7 +235,7 @@ class Membership:
         wait_ms = self._look_at_application(now_ms)
         if self.state is MemberState.LEADING:
             wait_ms = min(wait_ms, self._lead(now_ms))
-        if self._is_asking:
+        if self.state in ASKING:
             return min(wait_ms, self._ask(now_ms))
         if self.identity.is_member:
             return min(wait_ms, self.heartbeats.run(self.identity, now_ms))
@@ -290,12 +317,12 @@ class Membership:
         if ticket != self.ticket:
             return
         if body is None:
-            self._take_error(outcome.error or KprodError("no response"), self.identity, now_ms)
+            self.take_error(outcome.error or KprodError("no response"), self.identity, now_ms)
         elif body["error_code"] == ErrorCode.MEMBER_ID_REQUIRED:
             self.identity = Identity(body["member_id"])
         elif body["error_code"]:
             error = denial_or_error(body["error_code"], "READ", self._settings.group_id)
-            self._take_error(error, self.identity, now_ms)
+            self.take_error(error, self.identity, now_ms)
         else:
             self._failures = 0
             self._link.works()
@@ -309,7 +336,7 @@ class Membership:
         self.identity = Identity(body["member_id"], body["generation_id"])
         if assignor is None or not self.identity.is_member:
             error = unoffered_error(self._settings, body["protocol_name"])
-            self._take_error(error, self.identity, now_ms)
+            self.take_error(error, self.identity, now_ms)
             return
         self.heartbeats.begin(now_ms)
         self._assignor, self._assignments = assignor, {}
@@ -343,7 +370,7 @@ class Membership:
         try:
             keys = check_assigned(decode_assignment(body["assignment"]))
         except KprodError as error:
-            self._take_error(error, self.identity, now_ms)
+            self.take_error(error, self.identity, now_ms)
             return
         if any(key.topic not in self.topics for key in keys):
             self.rejoin("the assignment is of an older subscription")
@@ -354,39 +381,13 @@ class Membership:
         self.ticket += 1
         self._application.assign(self.ticket, keys)
 
-    def _take_error(self, error: KprodError, identity: Identity, now_ms: int) -> None:
-        """Act on the error of a request that was sent for an identity."""
-        if identity != self.identity or self.state in {MemberState.LEFT, MemberState.FENCED}:
-            return  # the member has moved on
-        code = error.code if isinstance(error, BrokerError) else None
-        if code == ErrorCode.FENCED_INSTANCE_ID:
-            self._fence(error)
-        elif code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._lose(Identity(), now_ms)
-        elif code == ErrorCode.ILLEGAL_GENERATION:
-            self._lose(Identity(identity.member_id), now_ms)
-        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self._rebalance(now_ms)
-        else:
-            if code in _MOVED or isinstance(error, (ConnectionFailed, RequestTimeout)):
-                self._link.lose(now_ms)
-            elif not error.retriable:
-                self._application.fail(error)
-            if self._is_asking:
-                self._join_again(now_ms)
-
     def _rebalance(self, now_ms: int) -> None:
         """Join again, since a member has joined or left; the coordinator knows this one."""
         self.heartbeats.begin(now_ms)
-        if self._is_asking:
+        if self.state in ASKING:
             self._join_again(now_ms, has_failed=False)
         elif self.state is not MemberState.PREPARING:
             self.rejoin("the group is rebalancing")
-
-    @property
-    def _is_asking(self) -> bool:
-        """Whether the member waits for the response to JoinGroup or SyncGroup."""
-        return self.state in {MemberState.JOINING, MemberState.SYNCING}
 
     def _fence(self, error: KprodError) -> None:
         """Stop for good: another process uses this member's `group_instance_id`."""

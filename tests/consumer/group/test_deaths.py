@@ -146,9 +146,11 @@ def test_an_exception_leaves_the_with_block(cluster: EmbeddedCluster) -> None:
         assert process.returncode == 1
 
 
-@pytest.mark.parametrize("ends", ["consumer.close()", "pass"], ids=["close", "exit"])
-def test_an_end_in_order(cluster: EmbeddedCluster, ends: str) -> None:
-    """All that was processed is committed, also if the interpreter exits with the consumer open."""
+@pytest.mark.parametrize(
+    ("ends", "again"), [("consumer.close()", 0), ("pass", 10)], ids=["close", "exit"]
+)
+def test_an_end_in_order(cluster: EmbeddedCluster, ends: str, again: int) -> None:
+    """A close says that the batch in hand is done; an exit with the consumer open does not."""
     with start(
         cluster,
         f"""
@@ -164,7 +166,29 @@ def test_an_end_in_order(cluster: EmbeddedCluster, ends: str) -> None:
         before = processed(process)
         assert process.returncode == 0
     assert not cluster.group("g").members, "it has left the group"
-    check(cluster, before, again=0)
+    check(cluster, before, again=again)
+
+
+@pytest.mark.parametrize("how", ["poll", "iteration"])
+def test_an_exit_in_the_middle_of_a_batch(cluster: EmbeddedCluster, how: str) -> None:
+    """`sys.exit` and records that nobody has processed: they are sent to the next member."""
+    records = "iter(lambda: consumer.poll(10, 30), None)" if how == "poll" else "[consumer]"
+    with start(
+        cluster,
+        f"""
+        consumer = kprod.Consumer("t", **settings)
+        for batch in {records}:
+            for record in batch:
+                if record.offset == 100:
+                    sys.exit(3)
+                say(record.offset)
+        """,
+    ) as process:
+        before = processed(process)
+        assert process.returncode == 3
+    assert before == list(range(100))
+    assert not cluster.group("g").members, "it has left the group"
+    check(cluster, before, again=10 if how == "poll" else 0)
 
 
 def test_a_forked_child_sends_nothing(cluster: EmbeddedCluster) -> None:
