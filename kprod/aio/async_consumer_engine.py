@@ -123,10 +123,12 @@ class AsyncConsumerEngine:
         consumer = self.consumer
         return await in_own_thread(lambda: call(consumer), f"kprod-ask-{consumer.client_id}")
 
-    def subscribe(self, face: object, topics: str | Iterable[str], listener: object) -> None:
+    def subscribe(
+        self, face: object, topics: str | Iterable[str] | None, listener: object, pattern: object
+    ) -> None:
         """See `AsyncConsumer.subscribe`."""
         wrapped = None if listener is None else LoopListener(face, listener)
-        self.engine.selection.subscribe(topics, wrapped)
+        self.engine.selection.subscribe(topics, wrapped, pattern)
         self.reading.listener = wrapped
 
     async def unsubscribe(self) -> None:
@@ -138,7 +140,7 @@ class AsyncConsumerEngine:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """See `AsyncConsumer.assign`."""
-        if self.engine.parts.assignment.shared:
+        if self.engine.parts.assignment.shared is not None:
             raise KprodError("the consumer is a member of its group: await unsubscribe() first")
         self.consumer.assign(partitions)
 

@@ -14,6 +14,8 @@ from kprod.interfaces import AsyncRebalanceListener
 from kprod.model import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    import re
+
     from kprod.aio.async_consumer_engine import AsyncConsumerEngine
 
 
@@ -60,7 +62,11 @@ class AsyncPositions(AsyncConsumerFace):
         engine_of_async(self).assign(partitions)
 
     def subscribe(
-        self, topics: str | Iterable[str], listener: AsyncRebalanceListener | None = None
+        self,
+        topics: str | Iterable[str] | None = None,
+        listener: AsyncRebalanceListener | None = None,
+        *,
+        pattern: "str | re.Pattern[str] | None" = None,
     ) -> None:
         """Read these topics: with `group_id` the group's share of them; see `Consumer.subscribe`.
 
@@ -68,13 +74,14 @@ class AsyncPositions(AsyncConsumerFace):
             topics: One topic name, or several.
             listener: Told by reads which partitions come and go; only with `group_id`. Its methods
                 run in the loop, and may be coroutine functions.
+            pattern: Read the topics whose names match this instead, as `Consumer.subscribe` does.
 
         Raises:
             TypeError: A topic is not a string.
-            ValueError: No topic is given, or a name is invalid.
+            ValueError: No topic is given, or a name or the pattern is invalid.
             ConcurrentPoll, ClosedError: As for `assign`.
         """
-        engine_of_async(self).subscribe(self, topics, listener)
+        engine_of_async(self).subscribe(self, topics, listener, pattern)
 
     async def unsubscribe(self) -> None:
         """Stop reading, and leave the group, until `assign` or `subscribe` is called."""

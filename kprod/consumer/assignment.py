@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from kprod.consumer.position import AssignedPartition, Start
+from kprod.consumer.topic_pattern import TopicPattern
 from kprod.errors import KprodError
 from kprod.model import TopicPartition
 from kprod.topic_name import name_fault
@@ -23,41 +24,47 @@ class Assignment:
     Attributes:
         partitions: The assigned partitions, by topic and partition.
         topics: The topics that are read as a whole; empty after `assign`.
-        shared: The topics that are read as a member of a group, which assigns their partitions.
+        shared: The topics that are read as a member of a group, which assigns their partitions;
+            None if the consumer is no member.
+        pattern: The pattern that determines `topics` or `shared`; None if they are named.
         version: Increases with each change.
     """
 
-    __slots__ = ("partitions", "shared", "topics", "version")
+    __slots__ = ("partitions", "pattern", "shared", "topics", "version")
 
     def __init__(self) -> None:
         """Start with no partitions."""
         self.partitions: Mapping[TopicPartition, AssignedPartition] = MappingProxyType({})
         self.topics: tuple[str, ...] = ()
-        self.shared: tuple[str, ...] = ()
+        self.shared: tuple[str, ...] | None = None
+        self.pattern: TopicPattern | None = None
         self.version: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is assigned."""
-        return not self.partitions and not self.topics and not self.shared
+        is_subscribed = self.topics or self.shared or self.pattern is not None
+        return not self.partitions and not is_subscribed
 
     @property
     def names(self) -> list[str]:
         """The topics whose metadata is needed."""
-        return sorted({key.topic for key in self.partitions} | {*self.topics, *self.shared})
+        return sorted({key.topic for key in self.partitions} | {*self.topics, *(self.shared or ())})
 
     def replace(
         self,
         starts: Mapping[TopicPartition, Start],
         topics: tuple[str, ...] = (),
-        shared: tuple[str, ...] = (),
+        shared: tuple[str, ...] | None = None,
+        pattern: TopicPattern | None = None,
     ) -> None:
         """Replace the assignment; partitions that remain keep their positions.
 
         Args:
             starts: Start positions of the new partitions.
             topics: Topics that are read as a whole; partitions added later are read, too.
-            shared: Topics that are read as a member of a group.
+            shared: Topics that are read as a member of a group; None for no member.
+            pattern: The pattern that determines the topics; None if they are named.
         """
         before = self.partitions
         made = MappingProxyType(
@@ -66,16 +73,19 @@ class Assignment:
         # No call between these: an exception of a signal handler leaves the old or the new one.
         self.topics = topics
         self.shared = shared
+        self.pattern = pattern
         self.partitions = made
         self.version += 1
 
-    def share(self, topics: tuple[str, ...]) -> None:
+    def share(self, topics: tuple[str, ...], pattern: TopicPattern | None) -> None:
         """Change the topics that are read as a member of a group.
 
         Args:
-            topics: At least one; the group assigns their partitions.
+            topics: Topics; the group assigns their partitions.
+            pattern: The pattern that determines them; None if they are named.
         """
         self.shared = topics
+        self.pattern = pattern
         self.version += 1
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:
@@ -161,7 +171,8 @@ def check_topic(topic: object) -> str:
         raise TypeError(f"a topic is a text, not {type(topic).__name__}")
     fault = name_fault(topic)
     if fault is not None:
-        raise ValueError(fault)
+        advice = "; subscribe(pattern=…) reads all topics that match" if topic[:1] == "^" else ""
+        raise ValueError(fault + advice)
     return topic
 
 

@@ -194,7 +194,10 @@ class CommitCalls:
         if group is None or not self._parts.config.enable_auto_commit:
             return None
         offsets = places_of({key: assigned[key] for key in keys if key in assigned})
-        return self._send(group, offsets, self._until_ms(limit_s)) if offsets else None
+        if not offsets:
+            return None
+        # A topic that is unknown was deleted, most likely: no rebalance waits for it.
+        return self._send(group, offsets, self._until_ms(limit_s), waits_for_topics=False)
 
     def has_ended(self, last: "AwaitedCommit", until_ms: int | None) -> bool:
         """Wait for the end of a last commit; a failure is logged.
@@ -228,7 +231,12 @@ class CommitCalls:
         self._wait(self._send(group, offsets, until_ms), None)
 
     def _send(
-        self, group: GroupParts, offsets: Mapping[TopicPartition, OffsetAndMetadata], until_ms: int
+        self,
+        group: GroupParts,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        until_ms: int,
+        *,
+        waits_for_topics: bool = True,
     ) -> "AwaitedCommit":
         done = BatchResult("", 0)
         errors: list[KprodError] = []
@@ -237,7 +245,7 @@ class CommitCalls:
             errors.extend([] if error is None else [error])
             done.complete()
 
-        commit = Commit(offsets, until_ms, end)
+        commit = Commit(offsets, until_ms, end, waits_for_topics=waits_for_topics)
         self._post(group, commit)
         return AwaitedCommit(group, commit, done, errors)
 
@@ -299,7 +307,9 @@ class CommitCalls:
                 f" {type(given).__name__}"
             )
         offsets = {as_partition(key): _checked(it) for key, it in given.items()}
-        lost = [key for key in offsets if assigned.shared and key not in assigned.partitions]
+        lost = [
+            key for key in offsets if assigned.shared is not None and key not in assigned.partitions
+        ]
         if lost:
             error = CommitFailed(
                 f"{named(lost)} cannot be committed, since the group has assigned"

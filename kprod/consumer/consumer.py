@@ -8,6 +8,7 @@ Thread-safety: one thread at a time reads; the other methods as documented.
 Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 
+import re
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from types import TracebackType
@@ -105,7 +106,11 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         engine_of(self).selection.assign(partitions)
 
     def subscribe(
-        self, topics: str | Iterable[str], listener: RebalanceListener | None = None
+        self,
+        topics: str | Iterable[str] | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
     ) -> None:
         """Read these topics: with `group_id` the group's share of them, else every partition.
 
@@ -115,13 +120,17 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         Args:
             topics: One topic name, or several.
             listener: Told by `poll` which partitions come and go; only with `group_id`.
+            pattern: Instead of topics: read all topics whose names this regular expression matches
+                at the beginning (`$` at its end: as a whole), without internal ones. The cluster's
+                topics are compared every `metadata_max_age_ms`: new ones are read from their
+                beginning, and deleted ones no more.
 
         Raises:
-            TypeError: A topic is not a string.
-            ValueError: No topic is given, or a name is invalid.
+            TypeError: A topic is not a string, or the pattern is not one for strings.
+            ValueError: No topic is given, or a name or the pattern is invalid.
             ConcurrentPoll, ClosedError: As for `assign`.
         """
-        engine_of(self).selection.subscribe(topics, listener)
+        engine_of(self).selection.subscribe(topics, listener, pattern)
 
     def unsubscribe(self) -> None:
         """Stop reading, until `assign` or `subscribe` is called."""
@@ -132,9 +141,9 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         return set(engine_of(self).parts.assignment.partitions)
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; any thread."""
+        """Return the subscribed topics, of a pattern those that match; any thread."""
         assignment = engine_of(self).parts.assignment
-        return {*assignment.topics, *assignment.shared}
+        return {*assignment.topics, *(assignment.shared or ())}
 
     # Records.
 

@@ -28,6 +28,7 @@ from kprod.consumer.open_block import DecodingTerms
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition
 from kprod.consumer.read_replica import ReadReplicas
+from kprod.consumer.topic_listing import TopicListing
 from kprod.consumer.topic_watch import TopicWatch
 from kprod.consumer.truncation import Truncation
 from kprod.errors import KprodError
@@ -218,6 +219,16 @@ def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
             truncation=truncation,
             fetcher=parts.fetcher,
             topics=parts.topics,
+            listing=TopicListing(
+                parts.client,
+                parts.metadata,
+                parts.assignment,
+                max_age_ms=config.metadata_max_age_ms,
+                with_internal=not config.exclude_internal_topics,
+                backoff=_backoff_of(config),
+                rng=world.rng,
+                on_names=engine.selection.note_topics,
+            ),
             group=parts.group,
         )
     )

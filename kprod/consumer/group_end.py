@@ -81,7 +81,7 @@ class GroupEnd:
         return not self._parts.config.group_instance_id
 
     def _give_up(self, limit_s: float, left: BatchResult) -> None:
-        if self._parts.assignment.shared:
+        if self._parts.assignment.shared is not None:
             self._steps.leave(_REASON, limit_s, tells=self._tells, on_left=left.complete)
         else:
             self._committing.commit_before_loss(list(self._parts.assignment.partitions), limit_s)

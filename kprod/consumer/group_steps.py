@@ -19,6 +19,7 @@ from kprod.consumer.mailbox import StepUnfinished
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import Start, group_start
 from kprod.consumer.selection import EARLIEST, Selection
+from kprod.consumer.topic_pattern import TopicPattern
 from kprod.consumer.topic_watch import Whole
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger
@@ -56,6 +57,7 @@ class GroupSteps:
         self._face = face
         self._listener: object = None
         self._first_counts: dict[str, int] = {}
+        self._is_member = False  # whether the membership has topics, though none may match
         self._leave_count = 0  # of the polling thread
         self._left_count = 0  # of the I/O thread: lower while a leave was not processed
 
@@ -111,23 +113,47 @@ class GroupSteps:
 
     # Of the polling thread.
 
-    def join(self, topics: tuple[str, ...], listener: object) -> None:
+    def join(
+        self,
+        topics: tuple[str, ...] | None,
+        listener: object,
+        pattern: TopicPattern | None = None,
+    ) -> None:
         """Become a member of the group; the caller holds the claim to read.
 
         Args:
-            topics: The topics to read.
+            topics: The topics to read; None to wait for `match`.
             listener: The application's, or None.
+            pattern: The pattern that determines the topics; None if they are named.
         """
-        assignment, group = self._parts.assignment, self._parts.group
-        assert group is not None  # noqa: S101 - the caller has checked
+        assignment = self._parts.assignment
         self._parts.activity.count += 1
         self._listener = listener
-        if set(topics) == set(assignment.shared):
-            return  # no rebalance
-        if not assignment.shared:
-            self._selection.replace({}, shared=topics)
+        if assignment.shared is None:
+            self._is_member = False
+            self._selection.replace({}, shared=topics or (), pattern=pattern)
         else:
-            assignment.share(topics)
+            assignment.share(assignment.shared, pattern)  # no rebalance
+        if topics is not None:
+            self._subscribe(topics)
+
+    def match(self, topics: tuple[str, ...], added: frozenset[str]) -> None:
+        """Read the topics that the cluster has for the subscribed pattern.
+
+        Args:
+            topics: The topics that match; may be empty.
+            added: Those of them that the cluster did not have before.
+        """
+        self._first_counts.update(dict.fromkeys(added, 0))
+        self._subscribe(topics)
+
+    def _subscribe(self, topics: tuple[str, ...]) -> None:
+        assignment, group = self._parts.assignment, self._parts.group
+        assert group is not None  # noqa: S101 - the caller has checked
+        if self._is_member and set(topics) == set(assignment.shared or ()):
+            return  # no rebalance
+        self._is_member = True
+        assignment.share(topics, assignment.pattern)
         self._post(lambda now_ms: group.membership.subscribe(topics, now_ms))
 
     def unsubscribe(self) -> None:
@@ -153,7 +179,7 @@ class GroupSteps:
             on_left: Called on the I/O thread when the coordinator has answered.
         """
         group = self._parts.group
-        if group is None or not self._parts.assignment.shared:
+        if group is None or self._parts.assignment.shared is None:
             on_left()
             return
         keys = list(self._parts.assignment.partitions)
@@ -228,7 +254,8 @@ class GroupSteps:
     def _take_over(self, keys: Sequence[TopicPartition]) -> None:
         before = self._parts.assignment.partitions
         starts = {key: before[key].start if key in before else self._start(key) for key in keys}
-        self._selection.replace(starts, shared=self._parts.assignment.shared)
+        assignment = self._parts.assignment
+        self._selection.replace(starts, shared=assignment.shared, pattern=assignment.pattern)
 
     def _give_up(self, keys: Collection[TopicPartition], step: "_Step", *, is_lost: bool) -> None:
         """Commit, tell the listener, wait for its commits, and drop the partitions."""
@@ -248,7 +275,7 @@ class GroupSteps:
             self._wait_async(step)
         assignment = self._parts.assignment
         kept = {key: each.start for key, each in assignment.partitions.items() if key not in keys}
-        self._selection.replace(kept, shared=assignment.shared)
+        self._selection.replace(kept, shared=assignment.shared, pattern=assignment.pattern)
         step.has_given_up = True
         if step.error is not None:
             raised, step.error = step.error, None
@@ -294,8 +321,9 @@ class GroupSteps:
     def _start(self, key: TopicPartition) -> Start:
         """Return where to start a partition that was not assigned before."""
         policy = self._parts.config.auto_offset_reset
-        first_count = self._first_counts.get(key.topic, 0)
-        if key.partition >= first_count > 0 and policy.name != "none":
+        first_count = self._first_counts.get(key.topic)
+        is_added = first_count is not None and key.partition >= first_count
+        if is_added and policy.name != "none":
             policy = EARLIEST  # all its records are newer than the subscription
         return group_start(policy)
 

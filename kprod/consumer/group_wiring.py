@@ -54,4 +54,5 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         auto_commit=AutoCommit(settings, commits, membership, parts.assignment),
     )
     parts.join_group = steps.join
+    parts.match_group = steps.match
     parts.leave_group = steps.unsubscribe

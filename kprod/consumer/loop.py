@@ -21,6 +21,7 @@ from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.offset_lookup import OffsetLookup
 from kprod.consumer.offset_reset import OffsetReset
 from kprod.consumer.position import NO_EPOCH, AssignedPartition, State
+from kprod.consumer.topic_listing import TopicListing
 from kprod.consumer.topic_watch import TopicWatch
 from kprod.consumer.truncation import Truncation
 from kprod.network.client import NetworkClient
@@ -44,6 +45,7 @@ class LoopParts(NamedTuple):
     truncation: Truncation
     fetcher: Fetcher
     topics: TopicWatch
+    listing: TopicListing
     group: GroupParts | None = None
 
 
@@ -86,6 +88,7 @@ class ConsumerLoop:
         wait_ms = min(
             POLL_MAX_MS if parts.group is None else parts.group.run(now_ms),
             parts.lookup.send(now_ms),
+            parts.listing.send(now_ms),
             parts.truncation.send(now_ms),
             parts.fetcher.send(now_ms),
         )

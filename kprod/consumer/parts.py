@@ -46,6 +46,7 @@ class ConsumerParts:
         activity: Signs that the application asks for records.
         group: The parts of its group; None without `group_id`.
         join_group: Makes the consumer a member of its group.
+        match_group: Changes the member's topics to those that match its pattern.
         leave_group: Ends the membership, if there is one.
         reader: Identity of the thread that polled last; None before the first poll.
         steps_until_ms: Deadline, monotonic, of the read that runs steps; None for none.
@@ -92,7 +93,8 @@ class ConsumerParts:
         self.group: GroupParts | None = None
         self.reader: Hashable = None
         self.steps_until_ms: int | None = None
-        self.join_group: Callable[[tuple[str, ...], object], object] = _no_group
+        self.join_group: Callable[..., object] = _no_group
+        self.match_group: Callable[[tuple[str, ...], frozenset[str]], object] = _no_group
         self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
         self.closed_error: Callable[[], KprodError] | None = None

@@ -3,3 +3,4 @@
 
 cdef class Selection:
     cdef public object _parts
+    cdef public frozenset _added

@@ -10,6 +10,7 @@ Thread-safety: as documented for each method of `Consumer`.
 Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are added to a topic.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -19,6 +20,7 @@ from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.partition_texts import named, no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, group_start, new_start
+from kprod.consumer.topic_pattern import TopicPattern, as_pattern
 from kprod.errors import KprodError
 from kprod.model import TopicPartition
 
@@ -38,6 +40,7 @@ class Selection:
             parts: The consumer's parts.
         """
         self._parts = parts
+        self._added: frozenset[str] = frozenset()  # topics that came after their pattern
 
     def assign(self, given: Iterable[object]) -> None:
         """Implement `Consumer.assign`."""
@@ -53,12 +56,14 @@ class Selection:
                 }
             )
 
-    def subscribe(self, given: str | Iterable[str], listener: object = None) -> None:
+    def subscribe(
+        self, given: str | Iterable[str] | None, listener: object = None, pattern: object = None
+    ) -> None:
         """Implement `Consumer.subscribe`."""
-        topics = [given] if isinstance(given, str) else list(given)
-        if not topics:
-            raise ValueError("name at least one topic; unsubscribe() reads nothing more")
-        names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
+        if pattern is not None:
+            self._subscribe_pattern(given, listener, as_pattern(pattern))
+            return
+        names = _names_of(given)
         with self._parts.alone:
             if self._parts.group is not None:
                 self._parts.join_group(names, listener)
@@ -69,6 +74,54 @@ class Selection:
                 if key.topic in names and key.topic in self._parts.assignment.topics
             }
             self.replace(kept, names)
+
+    def _subscribe_pattern(self, topics: object, listener: object, pattern: TopicPattern) -> None:
+        if topics is not None and topics != ():
+            raise ValueError(
+                "name topics or a pattern, not both: one pattern may match all of them"
+            )
+        with self._parts.alone:
+            assignment = self._parts.assignment
+            if self._parts.group is not None:
+                self._parts.join_group(None, listener, pattern)
+                return
+            kept = {
+                key: each.start
+                for key, each in assignment.partitions.items()
+                if key.topic in assignment.topics
+            }
+            # What is read is read on until the cluster's topics are known.
+            self.replace(kept, assignment.topics, pattern=pattern)
+
+    def note_topics(self, pattern: TopicPattern, names: frozenset[str]) -> None:
+        """Make the polling thread compare the cluster's topics with a pattern; the I/O thread.
+
+        Args:
+            pattern: The pattern for which they were asked.
+            names: All topics that may be read.
+        """
+        self._parts.mailbox.hand(partial(self._match, pattern, names))
+        self._parts.hand_over.interrupt()
+
+    def _match(self, pattern: TopicPattern, names: frozenset[str]) -> None:
+        assignment = self._parts.assignment
+        if assignment.pattern is not pattern:
+            return
+        found, added = pattern.match(names)
+        topics = tuple(sorted(found))
+        if self._parts.group is not None:
+            self._parts.match_group(topics, added)
+            pattern.matched = found
+            return
+        kept = {
+            key: each.start
+            for key, each in assignment.partitions.items()
+            if key.topic in found and key.topic in assignment.topics
+        }
+        self._added |= added
+        if topics != assignment.topics:
+            self.replace(kept, topics, pattern=pattern)
+        pattern.matched = found
 
     def unsubscribe(self) -> None:
         """Implement `Consumer.unsubscribe`."""
@@ -108,7 +161,7 @@ class Selection:
                     " read it"
                 )
         policy = self._parts.config.auto_offset_reset
-        is_grown = any(key.topic == topic for key in known)
+        is_grown = topic in self._added or any(key.topic == topic for key in known)
         if is_grown and policy.name != "none":
             policy = EARLIEST  # all its records are newer than the subscription
         added = (TopicPartition(topic, number) for number in range(count))
@@ -121,19 +174,21 @@ class Selection:
         self,
         starts: Mapping[TopicPartition, Start],
         topics: tuple[str, ...] = (),
-        shared: tuple[str, ...] = (),
+        shared: tuple[str, ...] | None = None,
+        pattern: TopicPattern | None = None,
     ) -> None:
         """Replace the assignment; partitions that remain keep their positions.
 
         Args:
             starts: Start positions of the new partitions.
             topics: Topics that are read as a whole.
-            shared: Topics that are read as a member of a group.
+            shared: Topics that are read as a member of a group; None for no member.
+            pattern: The pattern that determines the topics; None if they are named.
         """
         self._parts.hand_over.settle()
         before, assignment = self._parts.assignment.partitions, self._parts.assignment
         no_start = new_start(None)
-        assignment.replace(starts, topics, shared)
+        assignment.replace(starts, topics, shared, pattern)
         # No call of Python code from here on, so that a change is made as a whole.
         after = assignment.partitions
         for key, each in before.items():
@@ -255,3 +310,15 @@ class Selection:
         if self._parts.config.isolation_level == "read_committed":
             end = partition.last_stable_offset
         return None if place is None or end < 0 else max(0, end - place.offset)
+
+
+def _names_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Check the names of topics to subscribe to."""
+    if given is None:
+        raise ValueError("name at least one topic or a pattern; unsubscribe() reads nothing more")
+    if isinstance(given, re.Pattern):
+        raise TypeError("a compiled pattern is subscribed by subscribe(pattern=…)")
+    topics = [given] if isinstance(given, str) else list(given)
+    if not topics:
+        raise ValueError("name at least one topic; unsubscribe() reads nothing more")
+    return tuple(dict.fromkeys(check_topic(topic) for topic in topics))

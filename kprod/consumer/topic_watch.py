@@ -84,12 +84,18 @@ class TopicWatch:
                 self._missing_since.pop(name, None)
                 self._problems.pop(name, None)
                 self._look_at_partitions(name, count)
-            elif error is not None:
+            elif error is not None and not self._is_dropped(error):
                 since_ms = self._missing_since.setdefault(name, now_ms)
                 if not error.retriable or now_ms - since_ms >= TOPIC_WAIT_MS:
                     self.note(name, topic_error(name, error))
         for subject in [it for it in self._problems if isinstance(it, str) and it not in names]:
             del self._problems[subject]
+
+    def _is_dropped(self, error: KprodError) -> bool:
+        """Whether a topic that matched a pattern is gone, which drops it from the subscription."""
+        if self._assignment.pattern is None:
+            return False
+        return getattr(error, "code", None) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def look_for_rejection(self) -> None:
         """Report a cluster-wide error that is not retriable, such as rejected credentials."""
@@ -136,7 +142,7 @@ class TopicWatch:
                 del self._problems[key]
         if name in self._assignment.topics:
             self._on_partitions(name, count)
-        elif name in self._assignment.shared:
+        elif name in (self._assignment.shared or ()):
             self._on_count(name, count)
 
 

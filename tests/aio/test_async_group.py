@@ -92,6 +92,20 @@ def test_two_members_share_the_partitions(run: Run[None], cluster: EmbeddedClust
     run(share())
 
 
+def test_a_pattern_is_subscribed(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """The topics that match are read, and the listener is told in the loop."""
+
+    async def share() -> None:
+        listener, seen = Listener(), list[int]()
+        async with member(cluster) as consumer:
+            consumer.subscribe(listener=listener, pattern="^ord")
+            await read(consumer, seen, COUNT)
+            assert consumer.subscription() == {"orders"}
+            assert listener.told == [("assigned", 4)]
+
+    run(share())
+
+
 def test_offsets_are_committed_in_the_order_of_the_calls(
     run: Run[None], cluster: EmbeddedCluster
 ) -> None:

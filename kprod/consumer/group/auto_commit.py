@@ -69,7 +69,14 @@ class AutoCommit:
         changed = {key: it for key, it in places.items() if self._committed.get(key) != it.offset}
         if changed:
             until_ms = now_ms + self._settings.request_timeout_ms
-            self._commits.post(Commit(changed, until_ms, lambda error: self._end(changed, error)))
+            self._commits.post(
+                Commit(
+                    changed,
+                    until_ms,
+                    lambda error: self._end(changed, error),
+                    waits_for_topics=False,  # it would hold up the commits of other topics
+                )
+            )
 
     def _end(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KprodError | None

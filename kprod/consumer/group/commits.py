@@ -54,7 +54,6 @@ _MOVED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-_PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _OF_MEMBER = _LOST | {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 
@@ -68,17 +67,22 @@ class Commit:
         on_done: Called once, with the error or None.
         identity: The member that commits; set when it is posted.
         error: The newest passing failure.
+        waits_for_topics: Whether it is sent again while the coordinator does not know a topic,
+            which may be new; else its other offsets are committed, and it fails.
     """
 
-    __slots__ = ("error", "identity", "offsets", "on_done", "until_ms")
+    __slots__ = ("error", "identity", "offsets", "on_done", "until_ms", "waits_for_topics")
 
     def __init__(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         until_ms: int,
         on_done: Callable[[KprodError | None], object],
+        *,
+        waits_for_topics: bool = True,
     ) -> None:
         """Create a commit that was not posted."""
+        self.waits_for_topics: bool = waits_for_topics
         self.offsets: Mapping[TopicPartition, OffsetAndMetadata] = offsets
         self.until_ms: int = until_ms
         self.on_done: Callable[[KprodError | None], object] = on_done
@@ -294,7 +298,7 @@ class Commits:
             error = failure
             for key in each.offsets:
                 error = error or self._error_of(each, key, codes.get(key))
-            if error is not None and _is_passing(error):
+            if error is not None and _is_passing(error, each):
                 each.error = error
                 again.append(each)
             else:
@@ -353,10 +357,14 @@ class Commits:
         )
 
 
-def _is_passing(error: KprodError) -> bool:
+def _is_passing(error: KprodError, commit: Commit) -> bool:
     if isinstance(error, (ConnectionFailed, RequestTimeout)):
         return error.retriable
-    return isinstance(error, BrokerError) and error.code in _MOVED | _PASSING
+    if not isinstance(error, BrokerError):
+        return False
+    if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return commit.waits_for_topics
+    return error.code in _MOVED or error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def _has_moved(error: KprodError | None) -> bool:
