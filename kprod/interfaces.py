@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
-from kprod.model import Header, RecordMetadata, TopicPartition
+from kprod.model import Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from kprod.secret import Secret
 
 
@@ -116,6 +116,13 @@ class ConsumerInterceptor(Protocol):
         They have the offsets of the given records, in the same order; other offsets, and objects
         without `offset`, count as a failure. Records that a loop was left before come again, as
         they were read.
+        """
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Process offsets that the group's coordinator has confirmed; optional.
+
+        Called for each commit of this consumer, automatic ones included, in the thread that polls,
+        commits or closes; the mapping is the method's own.
         """
 
     def close(self) -> None:

@@ -163,20 +163,28 @@ class AsyncConsumer(AsyncPositions, AsyncProgress):
         """
         return engine_of_async(self).metrics()
 
-    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as Consumer
+    async def close(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - as Consumer
+        *,
+        leave: bool | None = None,
+    ) -> None:
         """Stop the I/O thread and close all connections; a `poll` in progress raises `ClosedError`.
 
         Cancelled, it continues closing in the background.
 
         Args:
             timeout: Seconds to wait for the end; None for no limit. The shutdown itself continues.
+            leave: Whether to leave the group; None: all but static members leave. See
+                `Consumer.close`.
 
         Raises:
+            TypeError: `leave` is something else.
             ValueError: The timeout is negative or not a number.
 
         Thread-safety: any event loop. Idempotent.
         """
-        await engine_of_async(self).close(timeout)
+        await engine_of_async(self).close(timeout, leave=leave)
 
     def __repr__(self) -> str:
         name = type(self).__name__

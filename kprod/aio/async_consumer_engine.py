@@ -173,6 +173,7 @@ class AsyncConsumerEngine:
         timeout: float | None,  # noqa: ASYNC109 - as Consumer.close
         *,
         is_failing: bool = False,
+        leave: bool | None = None,
     ) -> None:
         """See `AsyncConsumer.close`; a failing application has not processed the record in hand."""
         with self._start_lock:
@@ -182,7 +183,7 @@ class AsyncConsumerEngine:
             engine_of(consumer).is_failing = is_failing
             self._settle(engine_of(consumer).parts, is_failing=is_failing)
             await in_own_thread(
-                lambda: consumer.close(timeout), f"kprod-close-{consumer.client_id}"
+                lambda: consumer.close(timeout, leave=leave), f"kprod-close-{consumer.client_id}"
             )
 
     @staticmethod

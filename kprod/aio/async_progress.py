@@ -5,9 +5,13 @@ Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kprod.aio.async_positions import AsyncConsumerFace, engine_of_async
 from kprod.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kprod.record.blocks import ConsumerRecord
 
 
 class AsyncProgress(AsyncConsumerFace):
@@ -25,7 +29,7 @@ class AsyncProgress(AsyncConsumerFace):
         Args:
             offsets: The next offset to read by partition, as a number or `OffsetAndMetadata`; None
                 for the positions, which are after the records of the last `poll`, and after the
-                current record of an iteration.
+                current record of an iteration; with `auto_offset_store` False for what is stored.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Raises:
@@ -39,6 +43,21 @@ class AsyncProgress(AsyncConsumerFace):
         Commits take effect in the order of the calls.
         """
         await engine_of_async(self).commit(offsets, timeout)
+
+    def store_offsets(
+        self, offsets: "Mapping[tuple[str, int], int | OffsetAndMetadata] | ConsumerRecord"
+    ) -> None:
+        """Store offsets for the next commit; see `Consumer.store_offsets`.
+
+        Args:
+            offsets: A record that is done, or the next offset to read by partition.
+
+        Raises:
+            CommitFailed: A partition is not assigned; nothing is stored.
+            ConfigError: The consumer has no `group_id`, or `auto_offset_store` is True.
+            ClosedError: The consumer is not open.
+        """
+        engine_of_async(self).consumer.store_offsets(offsets)
 
     async def committed(
         self,

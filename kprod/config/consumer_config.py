@@ -210,6 +210,16 @@ class ConsumerConfig(ClientConfig):
             " in `close`: never beyond the records that the application has asked past.",
         ),
     )
+    auto_offset_store: bool = field(
+        default=True,
+        metadata=row(
+            "enable.auto.offset.store",
+            Flag(),
+            Group.GROUPS,
+            "False: automatic commits, and commits without offsets, take only the offsets that the"
+            " application has given to `store_offsets`. confluent-kafka's setting.",
+        ),
+    )
     auto_commit_interval_ms: int = field(
         default=5_000,
         metadata=row(

@@ -152,6 +152,14 @@ class ConsumerSettings(TypedDict, total=False):
     """Commit positions every `auto_commit_interval_ms`, before partitions are given up, and in
     `close`: never beyond the records that the application has asked past."""
 
+    auto_offset_store: bool
+    """False: automatic commits, and commits without offsets, take only the offsets that the
+    application has given to `store_offsets`. confluent-kafka's setting."""
+
+    enable_auto_offset_store: bool
+    """False: automatic commits, and commits without offsets, take only the offsets that the
+    application has given to `store_offsets`. confluent-kafka's setting."""
+
     auto_commit_interval_ms: int
     """Time between automatic commits. In ms."""
 

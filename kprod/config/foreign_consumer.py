@@ -14,10 +14,7 @@ from kprod.config.foreign import BELONGS_TO_CONSUMER, advice_for
 _REMOVE = "remove it"
 _CLASSIC_ONLY = "kprod's groups use the classic protocol; remove it"
 _ON_COMMIT = "pass a callback to commit_async(callback=…); sync commits raise"
-_STORE = (
-    "kprod commits what the application has asked past; with enable_auto_commit=False, commit"
-    " offsets of your own by commit(offsets)"
-)
+_STORE = f"the brokers store offsets; see auto_offset_store and enable_auto_commit; {_REMOVE}"
 _BROKERS_STORE = f"the brokers store committed offsets, kprod no files; {_REMOVE}"
 _NO_SHARE_GROUPS = "kprod has no share groups (KIP-932); remove it"
 _OWN_TOPICS = f"kprod asks the cluster only for topics that it reads; {_REMOVE}"
@@ -57,8 +54,6 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "on_commit": _ON_COMMIT,
         "default_offset_commit_callback": _ON_COMMIT,
         "rebalance_timeout_ms": "kprod's name is max_poll_interval_ms",
-        "enable_auto_offset_store": _STORE,
-        "auto_offset_store": _STORE,
         "auto_commit_enable": "kprod's name is enable_auto_commit",
         "offset_store_path": _BROKERS_STORE,
         "offset_store_sync_interval_ms": _BROKERS_STORE,

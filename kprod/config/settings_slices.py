@@ -131,6 +131,7 @@ class GroupSettings(NamedTuple):
     max_poll_interval_ms: int
     partition_assignment_strategy: tuple[str | PartitionAssignor, ...]
     enable_auto_commit: bool
+    auto_offset_store: bool
     auto_commit_interval_ms: int
     client_rack: str
     request_timeout_ms: int

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kprod._core.outcome.batch_result import BatchResult
 from kprod.consumer.assignment import as_partition, as_partitions
-from kprod.consumer.group.auto_commit import places_of
+from kprod.consumer.group.auto_commit import places_of, stored_of
 from kprod.consumer.group.commits import Commit
 from kprod.consumer.group.committed_offsets import CommittedQuestion
 from kprod.consumer.group.group_parts import GroupParts
@@ -72,6 +72,35 @@ class CommitCalls:
             self.commit_and_wait(group, offsets, self._until_ms(limit_s))
         self.run_callbacks()
 
+    def store(self, given: Any) -> None:  # noqa: ANN401 - a mapping, or a record of any class
+        """Implement `Consumer.store_offsets`."""
+        self._group()
+        if self._parts.config.auto_offset_store:
+            raise ConfigError(
+                "auto_offset_store is True: commits take the positions, which the application has"
+                " asked past; make the consumer with auto_offset_store=False to store offsets"
+            )
+        offsets = _offsets_of(given) if isinstance(given, Mapping) else _after(given)
+        owned = self._parts.assignment.partitions
+        self._check_assigned([key for key in offsets if key not in owned], "stored")
+        for key, it in offsets.items():
+            owned[key].stored = it
+
+    def note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Forget stored offsets that are committed, and tell the interceptors; the I/O thread.
+
+        Args:
+            offsets: The committed offsets.
+        """
+        owned = self._parts.assignment.partitions
+        for key, it in offsets.items():
+            partition = owned.get(key)
+            if partition is not None and partition.stored is it:
+                partition.stored = None
+        if not self._parts.interceptors.is_empty:
+            self._due.append(partial(self._parts.interceptors.on_commit, offsets))
+            self._parts.mailbox.hand(self.run_callbacks)
+
     def begin(
         self,
         given: Mapping[Any, object] | None,
@@ -90,9 +119,15 @@ class CommitCalls:
         """
         group = self._group()
         offsets = self._offsets(given)
+
+        def end(error: KprodError | None) -> None:
+            if error is None:
+                self.note_committed(offsets)
+            on_end(error)
+
         if offsets:
             limit_s = self._parts.api_limit(timeout)
-            self._post(group, Commit(offsets, self._until_ms(limit_s), on_end))
+            self._post(group, Commit(offsets, self._until_ms(limit_s), end))
         else:
             on_end(None)
 
@@ -104,6 +139,8 @@ class CommitCalls:
         offsets = self._offsets(given)
 
         def done(error: KprodError | None) -> None:
+            if error is None and offsets:
+                self.note_committed(offsets)
             self._due.append(partial(_report, callback, offsets, error))
             self._open.pop(done, None)
             self._parts.mailbox.hand(self.run_callbacks)
@@ -170,7 +207,7 @@ class CommitCalls:
         return {key: found[key] for key in keys}
 
     def commit_before_loss(self, keys: Iterable[TopicPartition], limit_s: float) -> None:
-        """Commit positions before partitions are given up; failures are logged.
+        """Commit what is done before partitions are given up; failures are logged.
 
         Args:
             keys: Assigned partitions.
@@ -181,7 +218,7 @@ class CommitCalls:
             self.has_ended(last, None)
 
     def last_commit(self, keys: Iterable[TopicPartition], limit_s: float) -> "AwaitedCommit | None":
-        """Send the commit of positions before partitions are given up.
+        """Send the commit of what is done before partitions are given up.
 
         Args:
             keys: Assigned partitions.
@@ -193,7 +230,8 @@ class CommitCalls:
         group, assigned = self._parts.group, self._parts.assignment.partitions
         if group is None or not self._parts.config.enable_auto_commit:
             return None
-        offsets = places_of({key: assigned[key] for key in keys if key in assigned})
+        lost = {key: assigned[key] for key in keys if key in assigned}
+        offsets = places_of(lost) if self._parts.config.auto_offset_store else stored_of(lost)
         if not offsets:
             return None
         # A topic that is unknown was deleted, most likely: no rebalance waits for it.
@@ -242,6 +280,8 @@ class CommitCalls:
         errors: list[KprodError] = []
 
         def end(error: KprodError | None) -> None:
+            if error is None:
+                self.note_committed(offsets)
             errors.extend([] if error is None else [error])
             done.complete()
 
@@ -294,6 +334,8 @@ class CommitCalls:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: the application's, or the positions."""
         assigned = self._parts.assignment
+        if given is None and not self._parts.config.auto_offset_store:
+            return stored_of(assigned.partitions)
         if given is None:
             found = {}
             for key, partition in assigned.partitions.items():
@@ -301,25 +343,47 @@ class CommitCalls:
                 if place is not None:
                     found[key] = OffsetAndMetadata(place.offset, leader_epoch=place.epoch)
             return found
-        if not isinstance(given, Mapping):
-            raise TypeError(
-                "offsets are a mapping of TopicPartition to offset or OffsetAndMetadata, not"
-                f" {type(given).__name__}"
-            )
-        offsets = {as_partition(key): _checked(it) for key, it in given.items()}
-        lost = [
-            key for key in offsets if assigned.shared is not None and key not in assigned.partitions
-        ]
-        if lost:
-            error = CommitFailed(
-                f"{named(lost)} cannot be committed, since the group has assigned"
-                f" {'them' if len(lost) > 1 else 'it'} to this member no more: the new owner reads"
-                " on from the offsets committed before. Commit in on_revoked, or let poll commit"
-                " (enable_auto_commit)"
-            )
-            error.partitions = tuple((key.topic, key.partition) for key in lost)
-            raise error
+        offsets = _offsets_of(given)
+        if assigned.shared is not None:
+            self._check_assigned([key for key in offsets if key not in assigned.partitions])
         return offsets
+
+    def _check_assigned(self, lost: list[TopicPartition], done: str = "committed") -> None:
+        """Raise if there are partitions that the consumer has not."""
+        if not lost:
+            return
+        pronoun = "them" if len(lost) > 1 else "it"
+        if self._parts.assignment.shared is None:
+            raise CommitFailed(f"{named(lost)} cannot be {done} before assign() has {pronoun}")
+        error = CommitFailed(
+            f"{named(lost)} cannot be {done}, since the group has assigned {pronoun} to this member"
+            " no more: the new owner reads on from the offsets committed before. Commit in"
+            " on_revoked, or let poll commit (enable_auto_commit)"
+        )
+        error.partitions = tuple((key.topic, key.partition) for key in lost)
+        raise error
+
+
+def _offsets_of(given: Mapping[Any, object]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Check the application's offsets."""
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "offsets are a mapping of TopicPartition to offset or OffsetAndMetadata, not"
+            f" {type(given).__name__}"
+        )
+    return {as_partition(key): _checked(it) for key, it in given.items()}
+
+
+def _after(record: Any) -> dict[TopicPartition, OffsetAndMetadata]:  # noqa: ANN401 - of any class
+    """Return the offset after a record."""
+    try:
+        key = TopicPartition(record.topic, record.partition)
+        return {key: OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)}
+    except AttributeError:
+        raise TypeError(
+            "store_offsets takes a record, or a mapping of TopicPartition to offset or"
+            f" OffsetAndMetadata, not {type(record).__name__}"
+        ) from None
 
 
 def _checked(given: object) -> OffsetAndMetadata:

@@ -264,21 +264,24 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         """
         return engine_of(self).metrics()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: float | None = None, *, leave: bool | None = None) -> None:
         """Stop the I/O thread and close all connections; a `poll` in progress raises `ClosedError`.
 
-        A member of a group commits first, and leaves the group. If another thread has polled last,
-        the records of its last poll count as not done.
+        A member of a group commits first, and leaves the group, unless it is a static one. If
+        another thread has polled last, the records of its last poll count as not done.
 
         Args:
             timeout: Seconds to wait for the end; None for no limit. The shutdown itself continues.
+            leave: Whether to leave the group, so that others get the partitions at once; False
+                keeps them for `session_timeout_ms`. None: all but static members leave (KIP-1092).
 
         Raises:
+            TypeError: `leave` is something else.
             ValueError: The timeout is negative or not a number.
 
         Thread-safety: any thread. Idempotent.
         """
-        engine_of(self).close(timeout)
+        engine_of(self).close(timeout, leave=leave)
 
     def __repr__(self) -> str:
         name = type(self).__name__

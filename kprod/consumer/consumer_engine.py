@@ -126,16 +126,18 @@ class ConsumerEngine:
             self.end_soon()
         return _nothing
 
-    def close(self, timeout: float | None) -> None:
+    def close(self, timeout: float | None, *, leave: bool | None = None) -> None:
         """Implement `Consumer.close`."""
         check_timeout(timeout)
+        if leave is not None and not isinstance(leave, bool):
+            raise TypeError(f"leave is None, True or False, not {leave!r:.80}")
         deadline = Deadline(timeout)
         if self.parts.closed_error is _forked_error:
             open_clients.unwatch(self)
             return
         if self.parts.closed_error is None and not self.parts.thread.is_current:
             end = GroupEnd(self.parts, self.steps, self.committing)
-            end.run(timeout, is_failing=self.is_failing)
+            end.run(timeout, is_failing=self.is_failing, leave=leave)
         self.end_soon()
         if not self.parts.thread.is_started:
             if not self.parts.thread.has_ended:

@@ -4,11 +4,12 @@ Thread-safety: the polling thread; `close` on the thread that closes.
 Source: KIP-42; Kafka ConsumerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kprod.guarded_log import guarded_logger
 from kprod.interfaces import ConsumerInterceptor
+from kprod.model import OffsetAndMetadata, TopicPartition
 
 _logger = guarded_logger(__name__)
 
@@ -43,6 +44,25 @@ class ConsumerInterceptors:
             except Exception:
                 _logger.exception("%r failed in on_consume; the records continue", interceptor)
         return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Tell all interceptors of committed offsets.
+
+        Args:
+            offsets: The offsets by partition.
+        """
+        for interceptor in self._chain:
+            call = getattr(interceptor, "on_commit", None)
+            try:
+                if call is not None:
+                    call(dict(offsets))
+            except Exception:
+                _logger.exception("%r failed in on_commit", interceptor)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not self._chain
 
     def close(self) -> None:
         """Close all interceptors."""

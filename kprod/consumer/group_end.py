@@ -40,14 +40,18 @@ class GroupEnd:
         self._parts = parts
         self._steps = steps
         self._committing = committing
+        self._tells = True
 
-    def run(self, timeout: float | None, *, is_failing: bool) -> None:
+    def run(self, timeout: float | None, *, is_failing: bool, leave: bool | None = None) -> None:
         """End the membership of a consumer that is about to be closed; logs what fails.
 
         Args:
             timeout: Seconds; None for `CLOSE_LIMIT_S`. 0 commits nothing and leaves no group.
             is_failing: Whether what the application has in hand is not done.
+            leave: Whether the coordinator learns of the end; None: unless the member is static, so
+                that it can come back.
         """
+        self._tells = not self._parts.config.group_instance_id if leave is None else leave
         parts, group = self._parts, self._parts.group
         if group is None or timeout == 0:
             return
@@ -74,11 +78,6 @@ class GroupEnd:
             lambda: group.commits.is_idle, parts.clock.now_ms() + round(_PARKED_LIMIT_S * 1_000)
         )
         self._committing.run_callbacks()
-
-    @property
-    def _tells(self) -> bool:
-        """Whether the coordinator learns of the end: a static member may come back."""
-        return not self._parts.config.group_instance_id
 
     def _give_up(self, limit_s: float, left: BatchResult) -> None:
         if self._parts.assignment.shared is not None:

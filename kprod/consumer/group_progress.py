@@ -5,11 +5,15 @@ Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kprod.consumer.commit_calls import OnCommit
 from kprod.consumer.consumer_face import ConsumerFace, engine_of
 from kprod.errors import ConfigError
 from kprod.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kprod.record.blocks import ConsumerRecord
 
 
 class GroupProgress(ConsumerFace):
@@ -28,7 +32,7 @@ class GroupProgress(ConsumerFace):
         Args:
             offsets: The next offset to read by partition, as a number or `OffsetAndMetadata`; None
                 for the positions, which are after the records of the last `poll`, and after the
-                current record of an iteration.
+                current record of an iteration; with `auto_offset_store` False for what is stored.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Raises:
@@ -42,6 +46,29 @@ class GroupProgress(ConsumerFace):
         Thread-safety: any thread. Commits take effect in the order of the calls.
         """
         engine_of(self).committing.commit(offsets, timeout)
+
+    def store_offsets(
+        self, offsets: "Mapping[tuple[str, int], int | OffsetAndMetadata] | ConsumerRecord"
+    ) -> None:
+        """Store offsets for the next commit; needs `auto_offset_store` False.
+
+        Automatic commits, and commits without offsets, then take what is stored, and nothing else.
+        Offsets of partitions that are given up are committed in the rebalance, if
+        `enable_auto_commit` is True, and forgotten.
+
+        Args:
+            offsets: A record that is done, or the next offset to read by partition. Replaces what
+                was stored for the partition.
+
+        Raises:
+            CommitFailed: A partition is not assigned; nothing is stored.
+            TypeError, ValueError: An argument is no record or offset, or out of bounds.
+            ConfigError: The consumer has no `group_id`, or `auto_offset_store` is True.
+            ClosedError: The consumer is closed.
+
+        Thread-safety: any thread.
+        """
+        engine_of(self).committing.store(offsets)
 
     def commit_async(
         self,

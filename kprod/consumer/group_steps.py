@@ -271,7 +271,9 @@ class GroupSteps:
                 self._tell("on_lost" if is_lost else "on_revoked", list(keys))
             except BaseException as error:  # noqa: BLE001 - raised when partitions are given up
                 step.error = error
+            step.has_committed = self._parts.config.auto_offset_store  # else it may have stored
         if not is_lost and (step.error is None or isinstance(step.error, Exception)):
+            self._commit_last(keys, step)
             self._wait_async(step)
         assignment = self._parts.assignment
         kept = {key: each.start for key, each in assignment.partitions.items() if key not in keys}
@@ -304,11 +306,13 @@ class GroupSteps:
             raise StepUnfinished
 
     def _tell_revoked(self, keys: Sequence[TopicPartition], limit_s: float) -> None:
-        """Tell the listener, and wait for its asynchronous commits and those before."""
+        """Tell the listener, and wait for its commits, also of offsets that it stores."""
         try:
             if keys:
                 self._tell("on_revoked", keys)
         finally:
+            if not self._parts.config.auto_offset_store:
+                self._committing.commit_before_loss(keys, limit_s)
             self._committing.wait_async(limit_s)
 
     def _tell(self, method: str, keys: Sequence[TopicPartition]) -> None:

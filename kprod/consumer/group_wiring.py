@@ -51,7 +51,13 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         commits,
         committed=committed,
         starts=GroupStarts(committed, listener),
-        auto_commit=AutoCommit(settings, commits, membership, parts.assignment),
+        auto_commit=AutoCommit(
+            settings,
+            commits,
+            membership,
+            parts.assignment,
+            on_committed=engine.committing.note_committed,
+        ),
     )
     parts.join_group = steps.join
     parts.match_group = steps.match

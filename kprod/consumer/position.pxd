@@ -9,6 +9,7 @@ cdef class AssignedPartition:
     cdef public object start
     cdef public object handed
     cdef public bint paused
+    cdef public object stored
     cdef public int64_t consumed_count
     cdef public object state
     cdef public int64_t number

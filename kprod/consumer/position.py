@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kprod.config.consumer_kinds import ResetPolicy
-from kprod.model import TopicPartition
+from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.record.blocks import PartitionStamp
 
 NO_EPOCH = -1
@@ -126,6 +126,8 @@ class AssignedPartition:
         handed: The position after the returned records; None before the first. Set by the polling
             thread.
         paused: Whether no records are returned. Set by any thread.
+        stored: The offset that the application has stored for the next commit; None if there is
+            none, or it is committed. Set by any thread of the application.
         consumed_count: Number of blocks that were returned completely or dropped. Set by the
             polling thread.
         state: The state. This and the following are set by the I/O thread.
@@ -155,6 +157,7 @@ class AssignedPartition:
         self.start: Start = start
         self.handed: Place | None = None
         self.paused: bool = False
+        self.stored: OffsetAndMetadata | None = None
         self.consumed_count: int = 0
         self.state: State = State.INITIAL
         self.number: int = 0

@@ -5,7 +5,7 @@ Source: Kafka ConsumerCoordinator.maybeAutoCommitOffsetsAsync (clients 4.3.1); l
 #2609 for the loss when offsets of unprocessed records are committed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kprod.config.settings_slices import GroupSettings
 from kprod.consumer.assignment import Assignment
@@ -16,6 +16,8 @@ from kprod.consumer.position import AssignedPartition
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.model import OffsetAndMetadata, TopicPartition
+
+OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata]], object]
 
 _logger = guarded_logger(__name__)
 
@@ -29,6 +31,8 @@ class AutoCommit:
         commits: Commits,
         membership: Membership,
         assignment: Assignment,
+        *,
+        on_committed: OnCommitted,
     ) -> None:
         """Start without commits.
 
@@ -37,7 +41,9 @@ class AutoCommit:
             commits: Sends the commits.
             membership: The consumer's membership.
             assignment: The assigned partitions.
+            on_committed: Called with the offsets of each commit that succeeded.
         """
+        self._on_committed = on_committed
         self._settings = settings
         self._commits = commits
         self._membership = membership
@@ -65,7 +71,8 @@ class AutoCommit:
         return self._due_ms - now_ms
 
     def _commit(self, now_ms: int) -> None:
-        places = places_of(self._assignment.partitions)
+        owned = self._assignment.partitions
+        places = places_of(owned) if self._settings.auto_offset_store else stored_of(owned)
         changed = {key: it for key, it in places.items() if self._committed.get(key) != it.offset}
         if changed:
             until_ms = now_ms + self._settings.request_timeout_ms
@@ -85,6 +92,7 @@ class AutoCommit:
             owned = self._assignment.partitions
             kept = {key: it for key, it in self._committed.items() if key in owned}
             self._committed = {**kept, **{key: it.offset for key, it in offsets.items()}}
+            self._on_committed(offsets)
         elif not error.retriable:
             _logger.warning("an automatic commit failed: %s", error)
 
@@ -106,3 +114,17 @@ def places_of(
         if place is not None:
             found[key] = OffsetAndMetadata(place.offset, leader_epoch=place.epoch)
     return found
+
+
+def stored_of(
+    partitions: Mapping[TopicPartition, AssignedPartition],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets that the application has stored.
+
+    Args:
+        partitions: Assigned partitions.
+
+    Returns:
+        Offsets by partition; without those that have none, or whose newest one is committed.
+    """
+    return {key: each.stored for key, each in partitions.items() if each.stored is not None}

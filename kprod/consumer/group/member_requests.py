@@ -28,7 +28,7 @@ _FIRST_LEAVE_WITH_REASON = 5
 _JOIN, _STATIC_JOIN = (0, 9), (5, 9)
 _SYNC, _STATIC_SYNC = (0, 5), (3, 5)
 _HEARTBEAT, _STATIC_HEARTBEAT = (0, 4), (3, 4)
-_LEAVE = (0, 5)
+_LEAVE, _STATIC_LEAVE = (0, 5), (3, 5)
 
 _JOIN_BOUNDS = Bounds(memory_bytes=16 * 1024 * 1024)
 """The leader's response has all members: this is enough for some 20,000."""
@@ -161,7 +161,7 @@ class MemberRequests:
                 member["reason"] = reason[:_REASON_CHARS_MAX]
             return {**group, "members": [member]}
 
-        return CoordinatorRequest(ApiKey.LEAVE_GROUP, _LEAVE, shape)
+        return CoordinatorRequest(ApiKey.LEAVE_GROUP, self._versions(_LEAVE, _STATIC_LEAVE), shape)
 
     def _versions(self, usual: tuple[int, int], static: tuple[int, int]) -> tuple[int, int]:
         return usual if self._instance_id is None else static
