@@ -25,7 +25,7 @@ from kprod.consumer.group.protocol_data import (
     decode_assignment,
     decode_subscription,
 )
-from kprod.errors import BrokerError, KprodError, RemoteProtocolError
+from kprod.errors import BrokerError, KprodError, RemoteProtocolError, UnsupportedVersion
 from kprod.model import Node, TopicPartition
 from kprod.network.admin_client import AdminClient, Question
 from kprod.peer_text import peer_text
@@ -37,7 +37,8 @@ from kprod.wording import counted
 _LIST_VERSIONS = (0, 5)
 _FIRST_WITH_STATES, _FIRST_WITH_TYPES = 4, 5
 _DESCRIBE_VERSIONS = (0, 6)
-_FETCH_VERSIONS = (2, 7)  # the first in which null means all partitions; later: several groups
+_FETCH_VERSIONS = (8, 9)  # version 10 has topic ids
+_OLD_FETCH_VERSIONS = (2, 7)  # one group; the first in which null means all partitions
 _COMMIT_VERSIONS = (2, 9)  # version 10 has topic ids
 _OFFSET_DELETE_VERSIONS = (0, 0)
 _DELETE_VERSIONS = (0, 2)
@@ -121,7 +122,7 @@ class GroupAdmin:
         Raises:
             KprodError: The cluster rejects the request, or it failed.
         """
-        body, _ = self._ask(group_id, ApiKey.OFFSET_FETCH, {"group_id": group_id, "topics": None})
+        body = self._fetch(group_id)
         self._check(body["error_code"], "DESCRIBE", group_id)
         found = {}
         for topic in body["topics"]:
@@ -135,6 +136,17 @@ class GroupAdmin:
                         entry["metadata"] or "",
                     )
         return dict(sorted(found.items()))
+
+    def _fetch(self, group_id: str) -> dict[str, Any]:
+        wanted = {"group_id": group_id, "topics": None}
+        try:
+            body, _ = self._ask(group_id, ApiKey.OFFSET_FETCH, {"groups": [wanted]})
+            return _only(body["groups"])
+        except UnsupportedVersion:  # before Kafka 3.0
+            question = Question(
+                ApiKey.OFFSET_FETCH, wanted, _OLD_FETCH_VERSIONS, is_repeatable=True
+            )
+            return self._coordinators.ask(group_id, question)[0]
 
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, int]

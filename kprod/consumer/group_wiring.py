@@ -14,6 +14,7 @@ from kprod.consumer.group.coordinator_link import CoordinatorLink
 from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.group.group_starts import GroupStarts, StartListener
 from kprod.consumer.group.membership import Membership
+from kprod.consumer.group.topic_ids import TopicIds
 
 
 def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListener) -> None:
@@ -37,15 +38,17 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         on_works=steps.works,
     )
     membership = Membership(settings, link, parts.metadata, steps, backoff=backoff, rng=rng)
+    topic_ids = TopicIds(parts.metadata)
     commits = Commits(
         settings,
         link,
         membership,
+        topic_ids=topic_ids,
         is_owned=lambda key: key in parts.assignment.partitions,
         backoff=backoff,
         rng=rng,
     )
-    committed = CommittedOffsets(settings.group_id, link, backoff=backoff, rng=rng)
+    committed = CommittedOffsets(settings.group_id, link, topic_ids, backoff=backoff, rng=rng)
     parts.group = GroupParts(
         membership,
         commits,

@@ -10,6 +10,7 @@ Source: Kafka ConsumerCoordinator.sendOffsetCommitRequest, OffsetCommitResponseH
 """
 
 import random
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from kprod.consumer.group.member_requests import Identity
 from kprod.consumer.group.member_state import MemberState
 from kprod.consumer.group.member_texts import fenced_error
 from kprod.consumer.group.membership import Membership
+from kprod.consumer.group.topic_ids import TopicIds, names_by_id
 from kprod.consumer.partition_texts import named
 from kprod.errors import (
     BrokerError,
@@ -43,7 +45,8 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 
-_VERSIONS, _STATIC_VERSIONS = (2, 9), (7, 9)  # later ones name topics by id
+_FIRST_VERSION, _FIRST_STATIC_VERSION = 2, 7
+_LAST_WITH_NAMES, _LAST_VERSION = 9, 10  # version 10 has topic ids instead
 _FIRST_WITH_EPOCH = 6
 _LAST_WITH_RETENTION = 4
 _PARTITION_BYTES = 512
@@ -54,6 +57,7 @@ _MOVED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _OF_MEMBER = _LOST | {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 
@@ -106,6 +110,7 @@ class Commits:
         membership: Membership,
         *,
         is_owned: Callable[[TopicPartition], bool],
+        topic_ids: TopicIds,
         backoff: ExponentialBackoff,
         rng: random.Random,
     ) -> None:
@@ -116,6 +121,7 @@ class Commits:
             link: The coordinator.
             membership: The consumer's membership.
             is_owned: Whether a partition is assigned.
+            topic_ids: Provides the topics' ids.
             backoff: Delay between attempts.
             rng: Random numbers for jitter.
         """
@@ -125,6 +131,7 @@ class Commits:
         self._link = link
         self._membership = membership
         self._is_owned = is_owned
+        self._topic_ids = topic_ids
         self._backoff = backoff
         self._rng = rng
         self._waiting: list[Commit] = []
@@ -179,7 +186,9 @@ class Commits:
         if not self._link.ready(now_ms):
             return min(wait_ms, self._link.wait_ms(now_ms))
         self._sent, self._waiting = self._waiting, []
-        self._link.send(self._request(), self._complete, now_ms)
+        ids = self._topic_ids.of({key.topic for each in self._sent for key in each.offsets})
+        names = names_by_id(ids)
+        self._link.send(self._request(ids), lambda outcome: self._complete(outcome, names), now_ms)
         return FOREVER_MS
 
     def fail_all(self, error: KprodError) -> None:
@@ -226,7 +235,7 @@ class Commits:
             else:
                 each.on_done(self._late(each, list(each.offsets)))
 
-    def _request(self) -> CoordinatorRequest:
+    def _request(self, ids: Mapping[str, uuid.UUID]) -> CoordinatorRequest:
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for each in self._sent:
             offsets.update(each.offsets)
@@ -250,12 +259,22 @@ class Commits:
                 if version >= _FIRST_WITH_EPOCH:
                     entry["committed_leader_epoch"] = it.leader_epoch
                 topics.setdefault(key.topic, []).append(entry)
-            named_topics = [{"name": name, "partitions": each} for name, each in topics.items()]
-            return {**body, "topics": named_topics}
+            has_ids = version > _LAST_WITH_NAMES
+            named_topics = [
+                {"topic_id": ids[name]} if has_ids else {"name": name} for name in topics
+            ]
+            entries = [
+                {**topic, "partitions": each}
+                for topic, each in zip(named_topics, topics.values(), strict=True)
+            ]
+            return {**body, "topics": entries}
 
         return CoordinatorRequest(
             ApiKey.OFFSET_COMMIT,
-            _STATIC_VERSIONS if body.get("group_instance_id") else _VERSIONS,
+            (
+                _FIRST_STATIC_VERSION if body.get("group_instance_id") else _FIRST_VERSION,
+                _LAST_VERSION if ids else _LAST_WITH_NAMES,
+            ),
             shape,
             bounds=Bounds(
                 memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * len(offsets),
@@ -263,7 +282,7 @@ class Commits:
             ),
         )
 
-    def _complete(self, outcome: Outcome) -> None:
+    def _complete(self, outcome: Outcome, names: Mapping[uuid.UUID, str]) -> None:
         sent, self._sent = self._sent, []
         if outcome.body is None:
             self._settle(sent, outcome.error or KprodError("no response"), {}, outcome.now_ms)
@@ -271,11 +290,17 @@ class Commits:
         self.count += 1
         self.latency_ms_total += outcome.latency_ms
         self.latency_ms_max = max(self.latency_ms_max, outcome.latency_ms)
+        has_ids = outcome.version > _LAST_WITH_NAMES
         codes = {
-            TopicPartition(topic["name"], each["partition_index"]): each["error_code"]
+            TopicPartition(
+                names.get(topic["topic_id"], "") if has_ids else topic["name"],
+                each["partition_index"],
+            ): each["error_code"]
             for topic in outcome.body["topics"]
             for each in topic["partitions"]
         }
+        if ErrorCode.UNKNOWN_TOPIC_ID in codes.values():
+            self._topic_ids.renew()
         self._settle(sent, None, codes, outcome.now_ms)
         self._tell_member(sent[-1].identity, codes.values(), outcome.now_ms)
 
@@ -362,7 +387,7 @@ def _is_passing(error: KprodError, commit: Commit) -> bool:
         return error.retriable
     if not isinstance(error, BrokerError):
         return False
-    if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if error.code in _UNKNOWN:
         return commit.waits_for_topics
     return error.code in _MOVED or error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

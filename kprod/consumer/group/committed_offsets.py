@@ -9,6 +9,7 @@ Source: Kafka ConsumerCoordinator.sendOffsetFetchRequest, OffsetFetchResponseHan
 """
 
 import random
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from kprod.consumer.group.coordinator_link import (
     CoordinatorLink,
     CoordinatorRequest,
 )
+from kprod.consumer.group.topic_ids import TopicIds, names_by_id
 from kprod.consumer.partition_texts import named
 from kprod.errors import (
     BrokerError,
@@ -33,9 +35,11 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode
 
-_VERSIONS = (1, 7)  # later ones ask for several groups at once
-_FIRST_WITH_STABLE = 7
+_FIRST_VERSION = 1
+_LAST_WITH_NAMES, _LAST_VERSION = 9, 10  # version 10 has topic ids instead
 _FIRST_WITH_ERROR = 2
+_FIRST_WITH_STABLE = 7
+_FIRST_WITH_GROUPS = 8
 _PARTITION_BYTES = 1_024 + 4_096  # metadata is 4 KiB at most, unless a broker is set otherwise
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _NONE = -1
@@ -71,6 +75,7 @@ class CommittedOffsets:
         self,
         group_id: str,
         link: CoordinatorLink,
+        topic_ids: TopicIds,
         *,
         backoff: ExponentialBackoff,
         rng: random.Random,
@@ -80,11 +85,13 @@ class CommittedOffsets:
         Args:
             group_id: The group.
             link: The coordinator.
+            topic_ids: Provides the topics' ids.
             backoff: Delay between attempts.
             rng: Random numbers for jitter.
         """
         self._group_id = group_id
         self._link = link
+        self._topic_ids = topic_ids
         self._backoff = backoff
         self._rng = rng
         self._waiting: dict[CommittedQuestion, None] = {}
@@ -131,39 +138,47 @@ class CommittedOffsets:
         topics: dict[str, list[int]] = {}
         for key in keys:
             topics.setdefault(key.topic, []).append(key.partition)
-        body: dict[str, Any] = {
-            "group_id": self._group_id,
-            "topics": [{"name": name, "partition_indexes": it} for name, it in topics.items()],
-        }
-        stable = {"require_stable": True}
+        ids = self._topic_ids.of(topics)
+        names = names_by_id(ids)
         self._link.send(
             CoordinatorRequest(
                 ApiKey.OFFSET_FETCH,
-                _VERSIONS,
-                lambda version: {**body, **stable} if version >= _FIRST_WITH_STABLE else body,
+                (_FIRST_VERSION, _LAST_VERSION if ids else _LAST_WITH_NAMES),
+                lambda version: _shape(version, self._group_id, topics, ids),
                 bounds=Bounds(
                     memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * len(keys),
-                    totals={"topics": len(keys), "partitions": len(keys)},
+                    totals={"topics": len(keys), "partitions": len(keys), "groups": 1},
                 ),
             ),
-            lambda outcome: self._complete(outcome, asked),
+            lambda outcome: self._complete(outcome, asked, names),
             now_ms,
         )
         return FOREVER_MS
 
-    def _complete(self, outcome: Outcome, asked: Mapping[CommittedQuestion, None]) -> None:
+    def _complete(
+        self,
+        outcome: Outcome,
+        asked: Mapping[CommittedQuestion, None],
+        names: Mapping[uuid.UUID, str],
+    ) -> None:
         self._is_asking = False
         body, code, failure = outcome.body, 0, None
+        if body is not None and outcome.version >= _FIRST_WITH_GROUPS:
+            body = next(iter(body["groups"]), None)
         if body is None:
-            failure = outcome.error or KprodError("no response")
+            failure = outcome.error or RemoteProtocolError("a response is empty")
         elif outcome.version >= _FIRST_WITH_ERROR:
             code = body["error_code"]
         if code:
             failure = denial_or_error(code, "READ", self._group_id)
         answers: dict[TopicPartition, Mapping[str, Any]] = {}
         for topic in () if body is None else body["topics"]:
+            has_id = outcome.version > _LAST_WITH_NAMES
+            name = names.get(topic["topic_id"], "") if has_id else topic["name"]
             for each in topic["partitions"]:
-                answers[TopicPartition(topic["name"], each["partition_index"])] = each
+                answers[TopicPartition(name, each["partition_index"])] = each
+                if each["error_code"] == ErrorCode.UNKNOWN_TOPIC_ID:
+                    self._topic_ids.renew()
         errors = [self._take(question, answers, failure) for question in asked]
         failed = [error for error in errors if error is not None]
         if not failed:
@@ -206,6 +221,23 @@ class CommittedOffsets:
             epoch = max(_NONE, answer.get("committed_leader_epoch", _NONE))
             question.on_found(OffsetAndMetadata(offset, answer["metadata"] or "", epoch))
         return None
+
+
+def _shape(
+    version: int,
+    group_id: str,
+    topics: Mapping[str, list[int]],
+    ids: Mapping[str, uuid.UUID],
+) -> dict[str, Any]:
+    """Return the fields of a request."""
+    has_ids = version > _LAST_WITH_NAMES
+    entries = [
+        {**({"topic_id": ids[name]} if has_ids else {"name": name}), "partition_indexes": numbers}
+        for name, numbers in topics.items()
+    ]
+    group = {"group_id": group_id, "topics": entries}
+    body: dict[str, Any] = group if version < _FIRST_WITH_GROUPS else {"groups": [group]}
+    return {**body, "require_stable": True} if version >= _FIRST_WITH_STABLE else body
 
 
 def _has_moved(error: KprodError) -> bool:
