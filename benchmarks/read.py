@@ -11,8 +11,9 @@ alternate, so that a ratio is of one round.
 
 Parts: `plain` and `six` (1 and 6 partitions), `lz4`, `zstd`, `latency` (one record, sent and read),
 `idle` (1,000 partitions without records), `stalled` (1,000 partitions with more records than may be
-buffered, and an application that does not ask for them). How each reader is set up: see
-`read_clients.py`; the limit: `read_limit.py`; the last three: `read_waits.py`.
+buffered, and an application that does not ask for them), `work` (read, transform, send, commit).
+How each reader is set up: see `read_clients.py`; the limit: `read_limit.py`; the three before the
+last: `read_waits.py`; the last: `read_work.py`.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from measure import child_figures
 from race_brokers import ANSWER_S, RaceBroker
 from read_clients import READERS
 from read_load import QUEUES, ReadLoad
+from read_work import WORKERS, Work
 from report import Contestant, Report, main
 from report_values import Metric
 
@@ -45,6 +47,9 @@ TITLES = {
     "zstd": "zstd, 1 partition",
 }
 WAITS = ("latency", "idle", "stalled")
+WORK = "work"
+WORK_COUNT, WORK_COUNT_QUICK = 2_000_000, 50_000
+WORK_S = 60.0
 COUNT, COUNT_QUICK = 20_000_000, 1_000_000
 SECONDS, SECONDS_QUICK = 30.0, 0.5
 CHOICE_S, CHOICE_QUICK_S = 3.0, 0.3
@@ -93,6 +98,8 @@ def benchmark(report: Report) -> None:
                 _race(report, broker, part)
             elif part == "latency":
                 _race_latency(report, broker)
+            elif part == WORK:
+                _race_work(report, broker)
             else:
                 _race_waiting(report, broker, part)
 
@@ -200,6 +207,34 @@ def _race_waiting(report: Report, broker: RaceBroker, part: str) -> None:
     )
 
 
+def _race_work(report: Report, broker: RaceBroker) -> None:
+    count = report.options.extra.count or report.pick(WORK_COUNT, WORK_COUNT_QUICK)
+    topic = _filled(broker, Filling(f"read-work-{count}", 1, count))
+    rate = Metric("work: rate", "records/s")
+    cpu = Metric("work: CPU per record", "us", more_is_better=False)
+    peak = Metric("work: peak memory", "MiB", more_is_better=False)
+
+    def measured(client: str) -> Mapping[str, float]:
+        with broker.topic("read-work", 1) as output:
+            load = ["--part", WORK, "--topic", topic, "--output", output, "--count", str(count)]
+            found = _child(broker, client, load, WORK_S)
+            sent = broker.end_offset(output, 1)
+            if sent != count:
+                raise RuntimeError(f"{client} sent {sent:,} records, not {count:,}")
+        return {
+            rate.name: count / found["elapsed_s"],
+            cpu.name: found["cpu_s"] * 1e6 / count,
+            peak.name: found["peak_bytes"] / MIB,
+        }
+
+    report.compare(
+        [Contestant(name, partial(measured, name)) for name in WORKERS],
+        metric=[rate, cpu, peak],
+        baseline=CONFLUENT,
+        rounds=report.pick(ROUNDS, 1),
+    )
+
+
 def _filled(broker: RaceBroker, filling: Filling) -> str:
     """Make a topic with its records, unless it is there; returns its name."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - not in the children
@@ -257,6 +292,8 @@ def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
         if given.part == "latency":
             return read_waits.latency(wait, given.count)
         return {"figure": (read_waits.idle if given.part == "idle" else read_waits.stalled)(wait)}
+    if given.part == WORK:
+        return WORKERS[given.child](Work(given.kafka, given.topic, given.output, given.count))
     load = ReadLoad(
         given.kafka, given.topic, given.partitions, given.count, given.seconds, given.queue
     )
@@ -276,7 +313,7 @@ def _plot(report: Report, path: Path) -> None:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parts = (*SHAPES, *WAITS)
+    parts = (*SHAPES, *WAITS, WORK)
     readers = (LIMIT, *READERS)
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--readers", nargs="+", choices=readers, default=readers)
@@ -286,7 +323,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge", nargs="+", type=Path, metavar="JSON", help="only put parts together"
     )
-    for name in ("--child", "--part", "--topic", "--queue"):
+    for name in ("--child", "--part", "--topic", "--output", "--queue"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     parser.add_argument("--partitions", type=int, help=argparse.SUPPRESS)
 

@@ -45,7 +45,8 @@ class ErrorFact(NamedTuple):
 # Requests (each with its response) that a producer, the embedded broker, or a test against Apache
 # Kafka speaks; inter-broker and quorum traffic is left out.
 APIS = """
-    AddOffsetsToTxn AddPartitionsToTxn AlterConfigs AlterUserScramCredentials ApiVersions CreateAcls
+    AddOffsetsToTxn AddPartitionsToTxn AlterConfigs AlterUserScramCredentials ApiVersions
+    ConsumerGroupDescribe CreateAcls
     CreateDelegationToken CreatePartitions CreateTopics DeleteAcls DeleteGroups DeleteRecords
     DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeDelegationToken DescribeGroups
     DescribeLogDirs DescribeProducers DescribeTopicPartitions DescribeTransactions

@@ -2,29 +2,26 @@
 
 Thread-safety: the client's thread.
 Source: Kafka KafkaAdminClient and its handlers (clients 4.3.1); KIP-222, KIP-496, KIP-518,
-KIP-1043.
+KIP-848, KIP-1043.
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from kprod.admin.coordinators import Coordinators
+from kprod.admin.group_answers import described_classic, described_consumers, listing_of
 from kprod.admin.group_values import (
     CLASSIC,
+    CONSUMER,
     DEAD,
     CommittedOffset,
     FoundGroups,
     GroupDescription,
     GroupListing,
-    MemberDescription,
 )
-from kprod.consumer.group.protocol_data import (
-    PROTOCOL_TYPE,
-    by_topic,
-    decode_assignment,
-    decode_subscription,
-)
+from kprod.consumer.group.protocol_data import by_topic
 from kprod.errors import BrokerError, KprodError, RemoteProtocolError, UnsupportedVersion
 from kprod.model import Node, TopicPartition
 from kprod.network.admin_client import AdminClient, Question
@@ -37,6 +34,7 @@ from kprod.wording import counted
 _LIST_VERSIONS = (0, 5)
 _FIRST_WITH_STATES, _FIRST_WITH_TYPES = 4, 5
 _DESCRIBE_VERSIONS = (0, 6)
+_DESCRIBE_CONSUMERS_VERSIONS = (0, 1)
 _FETCH_VERSIONS = (8, 9)  # version 10 has topic ids
 _OLD_FETCH_VERSIONS = (2, 7)  # one group; the first in which null means all partitions
 _COMMIT_VERSIONS = (2, 9)  # version 10 has topic ids
@@ -84,7 +82,7 @@ class GroupAdmin:
                 errors[node.node_id] = error
                 continue
             for entry in body["groups"]:
-                groups[entry["group_id"]] = _listing(entry, node.node_id)
+                groups[entry["group_id"]] = listing_of(entry, node.node_id)
             self._coordinators.note((it["group_id"] for it in body["groups"]), node.node_id)
         return FoundGroups(sorted(groups.values()), errors)
 
@@ -107,7 +105,7 @@ class GroupAdmin:
         if entry["error_code"] == ErrorCode.GROUP_ID_NOT_FOUND or entry["group_state"] == DEAD:
             return self._describe_other(group_id, node)
         self._check(entry["error_code"], "DESCRIBE", group_id, entry.get("error_message"))
-        return _description(entry, node)
+        return described_classic(entry, node)
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group.
@@ -235,22 +233,33 @@ class GroupAdmin:
         self._check(_only(body["results"])["error_code"], "DELETE", group_id)
 
     def _describe_other(self, group_id: str, node: Node) -> GroupDescription:
-        """Describe a group that is not classic, as far as its listing tells of it."""
+        """Describe a group of another type, at least as far as its listing tells of it."""
         body = self._coordinators.ask_node(node.node_id, _listing_question((), ()))
-        for entry in body["groups"]:
-            listing = _listing(entry, node.node_id)
-            if listing.group_id == group_id and listing.group_type not in {"", CLASSIC}:
-                return GroupDescription(
-                    group_id,
-                    listing.state,
-                    listing.group_type,
-                    listing.protocol_type,
-                    assignor="",
-                    coordinator=node,
-                    members=None,
-                )
-        code = ErrorCode.GROUP_ID_NOT_FOUND
-        raise denial_or_error(code, "", message=f"the cluster has no group {group_id!r}")
+        listings = [listing_of(entry, node.node_id) for entry in body["groups"]]
+        found = next((it for it in listings if it.group_id == group_id), None)
+        if found is None or found.group_type in {"", CLASSIC}:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+            raise denial_or_error(code, "", message=f"the cluster has no group {group_id!r}")
+        if found.group_type == CONSUMER:
+            with contextlib.suppress(UnsupportedVersion):
+                return self._describe_consumers(group_id)
+        return GroupDescription(
+            group_id,
+            found.state,
+            found.group_type,
+            found.protocol_type,
+            assignor="",
+            coordinator=node,
+            members=None,
+        )
+
+    def _describe_consumers(self, group_id: str) -> GroupDescription:
+        """Describe a group whose members use KIP-848's protocol."""
+        fields = {"group_ids": [group_id], "include_authorized_operations": False}
+        body, node = self._ask(group_id, ApiKey.CONSUMER_GROUP_DESCRIBE, fields)
+        entry = _only(body["groups"])
+        self._check(entry["error_code"], "DESCRIBE", group_id, entry["error_message"])
+        return described_consumers(entry, node)
 
     def _ask(
         self, group_id: str, api_key: ApiKey, body: Mapping[str, Any], *, is_repeatable: bool = True
@@ -286,6 +295,7 @@ class GroupAdmin:
 
 
 _VERSIONS = {
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _DESCRIBE_CONSUMERS_VERSIONS,
     ApiKey.DESCRIBE_GROUPS: _DESCRIBE_VERSIONS,
     ApiKey.OFFSET_FETCH: _FETCH_VERSIONS,
     ApiKey.OFFSET_COMMIT: _COMMIT_VERSIONS,
@@ -304,16 +314,6 @@ def _listing_question(states: Collection[str], types: Collection[str]) -> Questi
     return Question(ApiKey.LIST_GROUPS, body, (first, last), is_repeatable=True)
 
 
-def _listing(entry: Mapping[str, Any], node_id: int) -> GroupListing:
-    return GroupListing(
-        entry["group_id"],
-        entry["protocol_type"],
-        entry["group_state"],
-        entry["group_type"].lower(),
-        node_id,
-    )
-
-
 def _only(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the only entry of a response about one group."""
     if len(entries) != 1:
@@ -321,44 +321,3 @@ def _only(entries: list[dict[str, Any]]) -> dict[str, Any]:
             f"a response about one group has {counted(len(entries), 'entry', 'entries')}"
         )
     return entries[0]
-
-
-def _description(entry: Mapping[str, Any], node: Node) -> GroupDescription:
-    is_consumer = entry["protocol_type"] == PROTOCOL_TYPE
-    return GroupDescription(
-        entry["group_id"],
-        entry["group_state"],
-        CLASSIC,
-        entry["protocol_type"],
-        entry["protocol_data"],
-        node,
-        tuple(_member(each, is_consumer=is_consumer) for each in entry["members"]),
-    )
-
-
-def _member(entry: Mapping[str, Any], *, is_consumer: bool) -> MemberDescription:
-    metadata, assignment = bytes(entry["member_metadata"]), bytes(entry["member_assignment"])
-    return MemberDescription(
-        entry["member_id"],
-        entry["group_instance_id"],
-        entry["client_id"],
-        entry["client_host"],
-        _topics(metadata) if is_consumer else None,
-        _partitions(assignment) if is_consumer else None,
-        len(metadata),
-        len(assignment),
-    )
-
-
-def _topics(metadata: bytes) -> tuple[str, ...] | None:
-    try:
-        return decode_subscription("", None, metadata).topics if metadata else None
-    except RemoteProtocolError:
-        return None  # a member may send any bytes
-
-
-def _partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    try:
-        return tuple(sorted(decode_assignment(assignment))) if assignment else None
-    except RemoteProtocolError:
-        return None

@@ -67,8 +67,10 @@ class MemberDescription(NamedTuple):
         topics: The subscribed topics; None if the group's protocol is not a consumer's, if the
             bytes are no subscription, or if the coordinator does not tell it, as in a rebalance.
         assignment: The assigned partitions; None for the same reasons.
-        metadata_bytes: Size of what the member tells the leader.
-        assignment_bytes: Size of what the leader tells the member.
+        metadata_bytes: Size of what the member tells the leader; 0 in a group of consumers.
+        assignment_bytes: Size of what the leader tells the member; 0 in a group of consumers.
+        epoch: The member's epoch in a group of consumers (KIP-848); None in a classic one.
+        pattern: The regular expression that it subscribes to there; None without one.
     """
 
     member_id: str
@@ -79,6 +81,8 @@ class MemberDescription(NamedTuple):
     assignment: tuple[TopicPartition, ...] | None
     metadata_bytes: int
     assignment_bytes: int
+    epoch: int | None = None
+    pattern: str | None = None
 
 
 class GroupDescription(NamedTuple):
@@ -91,7 +95,7 @@ class GroupDescription(NamedTuple):
         protocol_type: As in `GroupListing`.
         assignor: Name of the chosen protocol, such as `range`; empty outside `Stable`.
         coordinator: The coordinator.
-        members: The members; None for a group of another type than classic, whose members need
+        members: The members; None for a group of another type, such as share, whose members need
             requests that this client does not have.
     """
 

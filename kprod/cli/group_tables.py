@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kprod.admin.group_values import (
+    CLASSIC,
     CommittedOffset,
     GroupDescription,
     GroupListing,
@@ -86,6 +87,7 @@ def _member_json(member: MemberDescription) -> dict[str, object]:
         "assignment": assignment,
         "metadata_bytes": member.metadata_bytes,
         "assignment_bytes": member.assignment_bytes,
+        **({} if member.epoch is None else {"epoch": member.epoch, "pattern": member.pattern}),
     }
 
 
@@ -125,7 +127,10 @@ def plan_json(group_id: str, plan: Iterable[PlannedOffset]) -> list[dict[str, ob
 def group_text(group: GroupDescription, rows: Sequence[OffsetRow]) -> list[str]:
     """Return the lines of `describe`."""
     members = group.members
-    kind = f"type {group.group_type}" if members is None else counted(len(members), "member")
+    kind = "" if members is None else counted(len(members), "member")
+    if group.group_type != CLASSIC:
+        unknown = " (its members are not known to this client)" if members is None else ""
+        kind = ", ".join(filter(None, (kind, f"type {group.group_type}{unknown}")))
     protocol = f"protocol {shown_name(group.protocol_type)}" if group.protocol_type else ""
     assignor = f"assignor {shown_name(group.assignor)}" if group.assignor else ""
     node = group.coordinator

@@ -2517,6 +2517,96 @@ MESSAGES: Final[tuple[Message, ...]] = (
         ),
     ),
     Message(
+        "ConsumerGroupDescribeRequest",
+        69,
+        (0, 1),
+        0,
+        (
+            Field("group_ids", "[]string", (0, 1)),
+            Field("include_authorized_operations", "bool", (0, 1)),
+        ),
+    ),
+    Message(
+        "ConsumerGroupDescribeResponse",
+        69,
+        (0, 1),
+        0,
+        (
+            Field("throttle_time_ms", "int32", (0, 1)),
+            Field(
+                "groups",
+                "[]struct",
+                (0, 1),
+                fields=(
+                    Field("error_code", "int16", (0, 1)),
+                    Field("error_message", "string", (0, 1), nullable=(0, 1), default=None),
+                    Field("group_id", "string", (0, 1)),
+                    Field("group_state", "string", (0, 1)),
+                    Field("group_epoch", "int32", (0, 1)),
+                    Field("assignment_epoch", "int32", (0, 1)),
+                    Field("assignor_name", "string", (0, 1)),
+                    Field(
+                        "members",
+                        "[]struct",
+                        (0, 1),
+                        fields=(
+                            Field("member_id", "string", (0, 1)),
+                            Field("instance_id", "string", (0, 1), nullable=(0, 1), default=None),
+                            Field("rack_id", "string", (0, 1), nullable=(0, 1), default=None),
+                            Field("member_epoch", "int32", (0, 1)),
+                            Field("client_id", "string", (0, 1)),
+                            Field("client_host", "string", (0, 1)),
+                            Field("subscribed_topic_names", "[]string", (0, 1)),
+                            Field(
+                                "subscribed_topic_regex",
+                                "string",
+                                (0, 1),
+                                nullable=(0, 1),
+                                default=None,
+                            ),
+                            Field(
+                                "assignment",
+                                "struct",
+                                (0, 1),
+                                fields=(
+                                    Field(
+                                        "topic_partitions",
+                                        "[]struct",
+                                        (0, 1),
+                                        fields=(
+                                            Field("topic_id", "uuid", (0, 1)),
+                                            Field("topic_name", "string", (0, 1)),
+                                            Field("partitions", "[]int32", (0, 1)),
+                                        ),
+                                    ),
+                                ),
+                            ),
+                            Field(
+                                "target_assignment",
+                                "struct",
+                                (0, 1),
+                                fields=(
+                                    Field(
+                                        "topic_partitions",
+                                        "[]struct",
+                                        (0, 1),
+                                        fields=(
+                                            Field("topic_id", "uuid", (0, 1)),
+                                            Field("topic_name", "string", (0, 1)),
+                                            Field("partitions", "[]int32", (0, 1)),
+                                        ),
+                                    ),
+                                ),
+                            ),
+                            Field("member_type", "int8", (1, 1), default=-1, ignorable=True),
+                        ),
+                    ),
+                    Field("authorized_operations", "int32", (0, 1), default=-2147483648),
+                ),
+            ),
+        ),
+    ),
+    Message(
         "DescribeTopicPartitionsRequest",
         75,
         (0, 0),

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterator
 
+import confluent_kafka
 import pytest
 from click.testing import Result
 
@@ -11,6 +12,7 @@ from kprod import Producer
 from tests.admin.group_makers import commit, join, leave
 from tests.cli import running
 from tests.conformance.group_crew import Crew
+from tests.consumer.reading import CLOCK
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.kafka_tools import KafkaTools
@@ -93,6 +95,72 @@ def test_both_tools_tell_the_same(
     assert groups(kafka, "offsets", GROUP, "--csv").stdout == f"{TOPIC},0,0\n"
     assert groups(kafka, "delete", GROUP, "-y").exit_code == 0
     assert GROUP not in groups(kafka, "list").stdout.splitlines()
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_a_group_of_the_new_protocol(kafka: KafkaNodes, kafka_artifacts: Artifacts) -> None:
+    """Members of KIP-848 with their partitions and lags, as Kafka's own tool tells them."""
+    topic = kafka.create_topic("groups-modern", partitions=3)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in (0, 0, 1):
+            producer.send(topic, b"x", partition=number).result(30)
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": "groups-modern",
+        "group.protocol": "consumer",
+        "client.id": "modern",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    peers = [confluent_kafka.Consumer(settings) for _ in range(2)]
+    try:
+        peers[0].subscribe([topic])
+        peers[1].subscribe(["^groups-modern.*"])
+        until_ms = CLOCK.now_ms() + LIMIT_S * 500
+        while not all(peer.assignment() for peer in peers):
+            assert CLOCK.now_ms() < until_ms
+            for peer in peers:
+                peer.poll(0.1)
+        peers[0].commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 1)], asynchronous=False)
+        told = groups(kafka, "describe", "groups-modern", "--json").stdout
+        (described,) = map(json.loads, told.splitlines())
+        tool = KafkaTools(kafka_artifacts).run(
+            TOOL,
+            "--bootstrap-server",
+            kafka.bootstrap_servers,
+            "--describe",
+            "--group",
+            "groups-modern",
+        )
+        theirs = {
+            (row[2], row[5], row[6]) for row in map(str.split, tool.splitlines()) if topic in row
+        }
+        shown = {
+            (str(it["partition"]), "-" if it["lag"] is None else str(it["lag"]), it["member_id"])
+            for it in described["offsets"]
+        }
+        assert shown == theirs
+        assert len(shown) == 3
+        assert (described["type"], described["state"]) == ("consumer", "Stable")
+        members = {it["member_id"]: it for it in described["members"]}
+        assert {it["client_id"] for it in members.values()} == {"modern"}
+        assert {it["pattern"] for it in members.values()} == {
+            None,
+            "(^groups-modern.*)",
+        }  # librdkafka's
+        assert all(it["epoch"] > 0 for it in members.values())
+        assigned = [
+            (each["topic"], it)
+            for one in members.values()
+            for each in one["assignment"]
+            for it in each["partitions"]
+        ]
+        assert sorted(assigned) == [(topic, number) for number in range(3)]
+        text = groups(kafka, "describe", "groups-modern").stdout
+        assert "Stable, 2 members, type consumer" in text
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 def test_a_group_may_have_any_name(kafka: KafkaNodes) -> None:
