@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kprod._core.outcome.batch_result import BatchResult
-from kprod.consumer.assignment import as_partition, as_partitions
+from kprod.consumer.assignment import as_partitions
+from kprod.consumer.given_offsets import offset_after, offsets_of
 from kprod.consumer.group.auto_commit import places_of, stored_of
 from kprod.consumer.group.commits import Commit
 from kprod.consumer.group.committed_offsets import CommittedQuestion
@@ -23,10 +24,6 @@ from kprod.consumer.parts import ConsumerParts
 from kprod.errors import CommitFailed, ConfigError, KprodError, own_copy
 from kprod.guarded_log import guarded_logger
 from kprod.model import OffsetAndMetadata, TopicPartition
-
-_OFFSET_MAX = 2**63 - 2
-_EPOCH_MAX = 2**31 - 1
-_METADATA_BYTES_MAX = 2**15 - 1  # the protocol's longest text
 
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KprodError | None], object]
 """A callback of `commit_async`: the offsets, and the error or None."""
@@ -80,7 +77,7 @@ class CommitCalls:
                 "auto_offset_store is True: commits take the positions, which the application has"
                 " asked past; make the consumer with auto_offset_store=False to store offsets"
             )
-        offsets = _offsets_of(given) if isinstance(given, Mapping) else _after(given)
+        offsets = offsets_of(given) if isinstance(given, Mapping) else offset_after(given)
         owned = self._parts.assignment.partitions
         self._check_assigned([key for key in offsets if key not in owned], "stored")
         for key, it in offsets.items():
@@ -343,7 +340,7 @@ class CommitCalls:
                 if place is not None:
                     found[key] = OffsetAndMetadata(place.offset, leader_epoch=place.epoch)
             return found
-        offsets = _offsets_of(given)
+        offsets = offsets_of(given)
         if assigned.shared is not None:
             self._check_assigned([key for key in offsets if key not in assigned.partitions])
         return offsets
@@ -362,44 +359,6 @@ class CommitCalls:
         )
         error.partitions = tuple((key.topic, key.partition) for key in lost)
         raise error
-
-
-def _offsets_of(given: Mapping[Any, object]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check the application's offsets."""
-    if not isinstance(given, Mapping):
-        raise TypeError(
-            "offsets are a mapping of TopicPartition to offset or OffsetAndMetadata, not"
-            f" {type(given).__name__}"
-        )
-    return {as_partition(key): _checked(it) for key, it in given.items()}
-
-
-def _after(record: Any) -> dict[TopicPartition, OffsetAndMetadata]:  # noqa: ANN401 - of any class
-    """Return the offset after a record."""
-    try:
-        key = TopicPartition(record.topic, record.partition)
-        return {key: OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)}
-    except AttributeError:
-        raise TypeError(
-            "store_offsets takes a record, or a mapping of TopicPartition to offset or"
-            f" OffsetAndMetadata, not {type(record).__name__}"
-        ) from None
-
-
-def _checked(given: object) -> OffsetAndMetadata:
-    """Check one offset of the application."""
-    it = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)  # type: ignore[arg-type]  # checked below
-    if not isinstance(it.offset, int) or isinstance(it.offset, bool):
-        raise TypeError(f"an offset is a whole number, not {type(it.offset).__name__}")
-    if not 0 <= it.offset <= _OFFSET_MAX:
-        raise ValueError(f"an offset is from 0 to {_OFFSET_MAX}, not {it.offset}")
-    if not isinstance(it.metadata, str):
-        raise TypeError(f"an offset's metadata is a text, not {type(it.metadata).__name__}")
-    if len(it.metadata.encode()) > _METADATA_BYTES_MAX:
-        raise ValueError(f"an offset's metadata has at most {_METADATA_BYTES_MAX} bytes")
-    if not isinstance(it.leader_epoch, int) or not -1 <= it.leader_epoch <= _EPOCH_MAX:
-        raise ValueError(f"a leader epoch is from -1 to {_EPOCH_MAX}, not {it.leader_epoch!r:.40}")
-    return it
 
 
 def _report(

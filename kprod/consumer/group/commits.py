@@ -103,7 +103,7 @@ class Commits:
         latency_ms_max: The longest time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the collaborators of a request
         self,
         settings: GroupSettings,
         link: CoordinatorLink,
