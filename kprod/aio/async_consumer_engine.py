@@ -5,7 +5,9 @@ The I/O thread is the same one, so a loop is never held up by the network, nor f
 Thread-safety: one event loop at a time; `start` and `close` from any.
 """
 
+import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -16,13 +18,14 @@ from kprod.aio.task_waits import in_own_thread, settled_within
 from kprod.config.address import shown_addresses
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.assignment import check_topic
+from kprod.consumer.commit_calls import OnCommit
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.group_end import settle_at_end
 from kprod.consumer.parts import ConsumerParts, check_timeout
 from kprod.errors import ClosedError, KprodError
-from kprod.model import OffsetAndMetadata
+from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.threads import make_lock
 
 T = TypeVar("T")
@@ -168,6 +171,20 @@ class AsyncConsumerEngine:
         for error in errors:
             raise error
 
+    def commit_async(
+        self,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata] | None,
+        callback: OnCommit | None,
+    ) -> None:
+        """See `AsyncConsumer.commit_async`."""
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError(
+                f"{callback!r:.80} is a coroutine function, which nobody would wait for: give a"
+                " plain function, or make a task of commit()"
+            )
+        told = None if callback is None else _in_loop(callback, asyncio.get_running_loop())
+        self.engine.committing.commit_async(offsets, told)
+
     async def close(
         self,
         timeout: float | None,  # noqa: ASYNC109 - as Consumer.close
@@ -212,3 +229,15 @@ class AsyncConsumerEngine:
         servers = shown_addresses(self._config.bootstrap_servers)
         named = f"{name} {self.client_id!r}" if self.client_id else name
         return f"<{named}, {state}, bootstrap_servers={servers!r}>"
+
+
+def _in_loop(callback: OnCommit, loop: asyncio.AbstractEventLoop) -> OnCommit:
+    """Return a callback for another thread, which has the application's called in its loop."""
+    if not callable(callback):
+        raise TypeError(f"a callback is a function, not {type(callback).__name__}")
+
+    def tell(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KprodError | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(callback, offsets, error)
+
+    return tell

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kprod.aio.async_positions import AsyncConsumerFace, engine_of_async
+from kprod.consumer.commit_calls import OnCommit
 from kprod.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -43,6 +44,28 @@ class AsyncProgress(AsyncConsumerFace):
         Commits take effect in the order of the calls.
         """
         await engine_of_async(self).commit(offsets, timeout)
+
+    def commit_async(
+        self,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata] | None = None,
+        callback: OnCommit | None = None,
+    ) -> None:
+        """Commit offsets without waiting; see `Consumer.commit_async`.
+
+        Args:
+            offsets: As for `commit`.
+            callback: A plain function, called in the running loop with the offsets, and the error
+                or None, by a later read or `close`, in the order of the commits. Without one,
+                errors are logged.
+
+        Raises:
+            CommitFailed: A partition is not assigned to this member any more.
+            ConfigError: The consumer has no `group_id`.
+            ClosedError: The consumer is not open.
+            RuntimeError: There is a callback, and no loop runs in this thread.
+            TypeError: The callback is no plain function.
+        """
+        engine_of_async(self).commit_async(offsets, callback)
 
     def store_offsets(
         self, offsets: "Mapping[tuple[str, int], int | OffsetAndMetadata] | ConsumerRecord"

@@ -106,6 +106,52 @@ def test_a_pattern_is_subscribed(run: Run[None], cluster: EmbeddedCluster) -> No
     run(share())
 
 
+def test_commits_that_nobody_waits_for(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """Their callbacks run in the loop, in the order of the commits; stored offsets count."""
+
+    async def work() -> None:
+        told: list[tuple[Any, ...]] = []
+        loop = asyncio.get_running_loop()
+
+        def note(offsets: Any, error: Any) -> None:
+            told.append((offsets[ORDERS[0]].offset, error, asyncio.get_running_loop() is loop))
+
+        async def wait(_offsets: Any, _error: Any) -> None:
+            await asyncio.sleep(0)
+
+        async with member(cluster, "orders", auto_offset_store=False) as consumer:
+            await read(consumer, [], COUNT)
+            consumer.commit_async({ORDERS[0]: 3}, note)
+            consumer.store_offsets({ORDERS[0]: 5})
+            consumer.commit_async(None, note)
+            await consumer.commit()
+            while len(told) < 2:
+                await consumer.poll(0.01)
+            assert told == [(3, None, True), (5, None, True)]
+            assert await consumer.committed([ORDERS[0]]) == {ORDERS[0]: OffsetAndMetadata(5)}
+            with pytest.raises(TypeError, match="coroutine function"):
+                consumer.commit_async(None, wait)
+            with pytest.raises(TypeError, match="a callback is a function"):
+                consumer.commit_async(None, 7)  # type: ignore[arg-type]  # is tested
+
+    run(work())
+
+
+def test_a_static_member_leaves_when_it_is_told(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """With `close(leave=True)`, so that another one gets its partitions at once."""
+
+    async def work() -> None:
+        first = member(cluster, "orders", group_instance_id="a")
+        await first.start()
+        await read(first, [], COUNT)
+        await first.close(leave=True)
+        async with member(cluster, "orders", group_instance_id="b") as second:
+            while len(second.assignment()) < len(ORDERS):
+                await second.poll(0.05)
+
+    run(work())
+
+
 def test_offsets_are_committed_in_the_order_of_the_calls(
     run: Run[None], cluster: EmbeddedCluster
 ) -> None:
