@@ -30,7 +30,7 @@ class AsyncProgress(AsyncConsumerFace):
         Args:
             offsets: The next offset to read by partition, as a number or `OffsetAndMetadata`; None
                 for the positions, which are after the records of the last `poll`, and after the
-                current record of an iteration; with `auto_offset_store` False for what is stored.
+                current record of an iteration; with `auto_offset_store` False for stored offsets.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Raises:

@@ -204,7 +204,7 @@ class CommitCalls:
         return {key: found[key] for key in keys}
 
     def commit_before_loss(self, keys: Iterable[TopicPartition], limit_s: float) -> None:
-        """Commit what is done before partitions are given up; failures are logged.
+        """Commit offsets before partitions are given up; failures are logged.
 
         Args:
             keys: Assigned partitions.
@@ -215,7 +215,7 @@ class CommitCalls:
             self.has_ended(last, None)
 
     def last_commit(self, keys: Iterable[TopicPartition], limit_s: float) -> "AwaitedCommit | None":
-        """Send the commit of what is done before partitions are given up.
+        """Send a commit before partitions are given up.
 
         Args:
             keys: Assigned partitions.

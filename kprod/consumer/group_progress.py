@@ -32,7 +32,7 @@ class GroupProgress(ConsumerFace):
         Args:
             offsets: The next offset to read by partition, as a number or `OffsetAndMetadata`; None
                 for the positions, which are after the records of the last `poll`, and after the
-                current record of an iteration; with `auto_offset_store` False for what is stored.
+                current record of an iteration; with `auto_offset_store` False for stored offsets.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Raises:
@@ -52,7 +52,7 @@ class GroupProgress(ConsumerFace):
     ) -> None:
         """Store offsets for the next commit; needs `auto_offset_store` False.
 
-        Automatic commits, and commits without offsets, then take what is stored, and nothing else.
+        Automatic commits, and commits without offsets, then take stored offsets, and nothing else.
         Offsets of partitions that are given up are committed in the rebalance, if
         `enable_auto_commit` is True, and forgotten.
 

@@ -144,7 +144,7 @@ class GroupSteps:
             topics: The topics that match; may be empty.
             added: Those of them that the cluster did not have before.
         """
-        self._first_counts.update(dict.fromkeys(added, 0))
+        self._first_counts.update(dict.fromkeys(sorted(added), 0))
         self._subscribe(topics)
 
     def _subscribe(self, topics: tuple[str, ...]) -> None:

@@ -90,7 +90,7 @@ class Selection:
                 for key, each in assignment.partitions.items()
                 if key.topic in assignment.topics
             }
-            # What is read is read on until the cluster's topics are known.
+            # The present topics are read on until those of the cluster are known.
             self.replace(kept, assignment.topics, pattern=pattern)
 
     def note_topics(self, pattern: TopicPattern, names: frozenset[str]) -> None:

@@ -168,7 +168,10 @@ def test_both_spellings_of_the_setting() -> None:
         one.store_offsets({P0: 0})
         two = group.member(group_id="h", enable_auto_offset_store=False)
         two.assign([P0])
-        two.store_offsets({P0: 0})
+        two.store_offsets({P0: 1})
+        for each in (one, two):
+            each.commit()
+        assert (committed(one), committed(two)) == (0, 1)
 
 
 def test_interceptors_are_told_of_every_commit() -> None:
