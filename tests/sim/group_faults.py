@@ -10,6 +10,7 @@ from kprod.protocol.error_table import ErrorCode
 from tests.sim.plan import Entry
 
 if TYPE_CHECKING:
+    from kprod.broker.group.shard import CoordinatorShard
     from tests.sim.world import World
 
 APIS = (
@@ -28,11 +29,27 @@ _CODES = (
     ErrorCode.NOT_COORDINATOR,
 )
 """Codes that say nothing about the group."""
+FOLLOWERS = 2
+"""Of each partition of `__consumer_offsets`, if three brokers run."""
+REJOIN_MS = 60
+"""Until most members have heard of a rebalance and joined again."""
+SYNC_MS = 60
+"""Until most members have found the next coordinator and repeated their request."""
 
 
 def _name(world: "World", entry: Entry) -> str:
     names = world.plan.groups["names"]
     return str(names[entry["choice"] % len(names)])
+
+
+def loaded_shard(world: "World", name: str) -> "CoordinatorShard | None":
+    """Return the coordinator shard of a group; None while it is loading or nobody leads."""
+    groups = world.cluster._kprod.engine.state.groups
+    try:
+        shard: CoordinatorShard = groups.shard(groups.partition_of(name).leader_id, name)
+    except Rejected:
+        return None
+    return shard
 
 
 def in_sync_brokers(world: "World", name: str) -> list[int]:
@@ -49,6 +66,31 @@ def _coordinator_move(world: "World", entry: Entry) -> None:
     if brokers:
         to = brokers[(entry["choice"] >> 4) % len(brokers)]
         world.cluster.move_coordinator(name, to=to)
+
+
+def _coordinator_lapse(world: "World", entry: Entry) -> None:
+    """Let a follower lag during a rebalance, move the coordinator beside it, and then to it.
+
+    The second coordinator finds records that the third one does not have.
+    """
+    name = _name(world, entry)
+    partition = world.cluster._kprod.engine.state.groups.partition_of(name)
+    followers = [it for it in in_sync_brokers(world, name) if it != partition.leader_id]
+    if len(followers) < FOLLOWERS:
+        return
+    beside, behind = followers
+    index = partition.name.partition
+    world.cluster.set_follower_lag(OFFSETS_TOPIC, index, behind, None)
+    _group_rebalance(world, entry)
+    written_ms = REJOIN_MS + entry["for_ms"]
+
+    def move(to: int) -> None:
+        if to in in_sync_brokers(world, name):
+            world.cluster.move_coordinator(name, to=to)
+
+    world.later(written_ms, lambda: move(beside))
+    world.later(written_ms + SYNC_MS, lambda: move(behind))
+    world.later(written_ms + SYNC_MS + 1, lambda: hold_followers(world, 0))
 
 
 def _coordinator_stop(world: "World", entry: Entry) -> None:
@@ -124,6 +166,7 @@ def _group_expire(world: "World", entry: Entry) -> None:
 
 
 FUNCTIONS: Mapping[str, Callable[["World", Entry], None]] = {
+    "coordinator_lapse": _coordinator_lapse,
     "coordinator_move": _coordinator_move,
     "coordinator_stop": _coordinator_stop,
     "group_error": _group_error,

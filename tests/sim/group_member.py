@@ -11,6 +11,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.sim.group_book import Commit, codes_of
 from tests.sim.group_data import LEVELS, PROTOCOLS, assignment, partitions_of, subscription
+from tests.sim.group_faults import loaded_shard
 from tests.sim.group_plan import SHARED
 from tests.sim.group_wire import Wire
 from tests.sim.network import FIRST_PORT
@@ -287,10 +288,13 @@ class Member:
             "group_instance_id": self.instance,
         }
         sent_ns, member_id = self._world.scheduler.now_ns, self.member_id
+        shard = loaded_shard(self._world, self.group)
 
         def take(answer: Answer) -> None:
             if answer["error_code"] == ErrorCode.NONE:
-                self._book.heard(member_id, sent_ns)
+                # A coordinator that is loading answers NONE to everybody.
+                if shard is not None and shard is loaded_shard(self._world, self.group):
+                    self._book.heard(member_id, sent_ns)
                 self.proven_ns = sent_ns
             self._next_heartbeat()
             self._take_code(answer["error_code"])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHARED = "shared"
 """The topic whose partitions the members share."""
 GROUP_FAULTS = {
+    "coordinator_lapse": 3,
     "coordinator_move": 4,
     "coordinator_stop": 3,
     "group_error": 5,

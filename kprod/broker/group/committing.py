@@ -11,7 +11,7 @@ from itertools import starmap
 from kprod.broker.group import sessions
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.leaving import forget_group
-from kprod.broker.group.offsets_log import Done
+from kprod.broker.group.offsets_log import NOT_IN_THE_LOG, Done
 from kprod.broker.group.records import (
     LogRecord,
     Offset,
@@ -134,8 +134,8 @@ def delete_offsets(
 def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], object]) -> None:
     """Write tombstones for an empty group and its offsets.
 
-    The group ends when the tombstones are in the log, before they are replicated: a replay would
-    end it in any case.
+    The group ends when the tombstones are in the log. Its offsets are removed when those are
+    replicated, since the next change of leader could lose them until then.
 
     Args:
         shard: The shard that holds the group.
@@ -154,11 +154,17 @@ def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], o
         return
     keys = shard.offsets.keys_of_group(group_id)
     group_tombstone: LogRecord = (group_key(group_id), None)
-    if _append_tombstones(shard, keys, [group_tombstone], lambda code, _: done(code)):
-        for key in keys:
-            shard.offsets.remove(key)
-        if group.state is not GroupState.DEAD:
-            forget_group(shard, group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def written(code: int, offset: int) -> None:
+        # After a timeout, too: nothing else would remove the offsets of a group that has ended.
+        if offset != NOT_IN_THE_LOG:
+            for key in keys:
+                shard.offsets.remove(key)
+        done(code)
+
+    is_in_log = _append_tombstones(shard, keys, [group_tombstone], written)
+    if is_in_log and group.state is not GroupState.DEAD:
+        forget_group(shard, group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _check_state(group: Group, event: Event) -> None:

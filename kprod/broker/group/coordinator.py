@@ -6,6 +6,9 @@ each partition of `__consumer_offsets`; a broker answers for the partitions that
 Invariants.
     A shard lives as long as one leadership of its partition. A change of leader or leader epoch
     unloads it and loads another from the log.
+    A shard is loaded when every in-sync replica has the whole log, so no response tells of a record
+    that the next change of leader could lose. Kafka loads at once, and reads committed offsets
+    below the high watermark; its SyncGroup may respond with an assignment that is lost.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupCoordinatorService (4.3.1).
@@ -141,11 +144,12 @@ class GroupCoordinator:
         return (it for it in self._shards.values() if it.leadership[0] == node_id)
 
     def on_partition_changed(self, partition: Partition) -> None:
-        """See whether a partition of `__consumer_offsets` has another leadership."""
+        """See whether a partition of `__consumer_offsets` has another leader, or can be loaded."""
         index = partition.name.partition
         leadership = (partition.leader_id, partition.leader_epoch)
         shard = self._shards.get(index)
         if shard is not None and shard.leadership == leadership:
+            self._try_load(shard)
             return
         if shard is not None:
             del self._shards[index]
@@ -232,13 +236,18 @@ class GroupCoordinator:
         self._shards[index] = shard
         loading_ms = self._context.config.coordinator_loading_ms
         if loading_ms:
-            self._context.after(loading_ms, lambda: self._load(index, shard))
+            self._context.after(loading_ms, lambda: self._end_delay(index, shard))
         else:
-            self._load(index, shard)
+            self._end_delay(index, shard)
 
-    def _load(self, index: int, shard: CoordinatorShard) -> None:
-        if self._shards.get(index) is not shard:
-            return  # the partition has another leader, or none, since loading began
+    def _end_delay(self, index: int, shard: CoordinatorShard) -> None:
+        shard.may_load = True
+        if self._shards.get(index) is shard:  # or else the leader has changed since
+            self._try_load(shard)
+
+    def _try_load(self, shard: CoordinatorShard) -> None:
+        if shard.is_loaded or not shard.may_load or not shard.log.is_replicated:
+            return
         shard.load()
         for group in list(shard.groups.values()):
             for member in list(group.members.values()):

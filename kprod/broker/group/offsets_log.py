@@ -65,6 +65,11 @@ class OffsetsLog:
         self._epoch = partition.leader_epoch
         self.is_open: bool = True
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether every in-sync replica has the whole log."""
+        return self._partition.high_watermark >= self._partition.log.log_end_offset
+
     def batches(self) -> Iterator[RecordBatch]:
         """All batches from the log's start on."""
         return self._partition.log.batches()

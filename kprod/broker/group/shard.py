@@ -69,6 +69,7 @@ class CoordinatorShard:
         offsets: Their committed offsets.
         log: The log that changes are written to.
         waiting: The delayed operations.
+        may_load: Whether `coordinator_loading_ms` are over.
         is_loaded: Whether the log was replayed; until then requests get a retriable error.
         new_id: Creates member ids.
         expire_session: Removes a member, or an assigned id, whose session has expired.
@@ -83,6 +84,7 @@ class CoordinatorShard:
         "is_loaded",
         "leadership",
         "log",
+        "may_load",
         "new_id",
         "offsets",
         "waiting",
@@ -113,6 +115,7 @@ class CoordinatorShard:
         self.offsets: OffsetTable = OffsetTable()
         self.log: OffsetsLog = OffsetsLog(context, partition)
         self.waiting: Waiting = waiting
+        self.may_load: bool = False
         self.is_loaded: bool = False
         self._unknown_types: set[int] = set()
         self.new_id: Callable[[str], str] = new_id

@@ -3,7 +3,8 @@
 Behaviour, for each group once.
     A. Unknown: GROUP_ID_NOT_FOUND. It has members: NON_EMPTY_GROUP.
     B. Another coordinator, or one that is loading: told for the group.
-    C. The response waits until the in-sync replicas have the tombstones.
+    C. The response waits until the in-sync replicas have the tombstones; until then the offsets are
+       fetched as before.
 Rights: DELETE on the group.
 Versions: 0 to 2.
 Source: Kafka GroupCoordinatorService.deleteGroups; KIP-229.
