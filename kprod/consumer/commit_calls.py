@@ -8,7 +8,7 @@ Source: Kafka ConsumerCoordinator.commitOffsetsSync, commitOffsetsAsync (clients
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from kprod.consumer.parts import ConsumerParts
 from kprod.errors import CommitFailed, ConfigError, KprodError, own_copy
 from kprod.guarded_log import guarded_logger
 from kprod.model import OffsetAndMetadata, TopicPartition
+from kprod.threads import current_ident
 
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KprodError | None], object]
 """A callback of `commit_async`: the offsets, and the error or None."""
@@ -58,6 +59,7 @@ class CommitCalls:
         """
         self._parts = parts
         self._due: deque[Callable[[], object]] = deque()
+        self._callers: set[Hashable] = set()  # threads that run callbacks
         self._open: dict[object, None] = {}  # asynchronous commits without a result
 
     def commit(self, given: Mapping[Any, object] | None, timeout: float | None) -> None:
@@ -301,13 +303,23 @@ class CommitCalls:
         return True
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of the asynchronous commits that have ended, but of no later ones."""
-        for _ in range(len(self._due)):
-            try:
-                callback = self._due.popleft()
-            except IndexError:
-                return  # another thread has run it
-            callback()
+        """Run the callbacks of the asynchronous commits that have ended, but of no later ones.
+
+        A callback that calls it, since it commits, runs none: they would be in each other for ever.
+        """
+        caller = current_ident()
+        if caller in self._callers:
+            return
+        self._callers.add(caller)
+        try:
+            for _ in range(len(self._due)):
+                try:
+                    callback = self._due.popleft()
+                except IndexError:
+                    return  # another thread has run it
+                callback()
+        finally:
+            self._callers.discard(caller)
 
     def _post(self, group: GroupParts, commit: Commit) -> None:
         self._parts.mailbox.post(partial(group.commits.post, commit))

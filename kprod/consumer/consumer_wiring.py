@@ -223,6 +223,7 @@ def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
                 parts.client,
                 parts.metadata,
                 parts.assignment,
+                parts.topics,
                 max_age_ms=config.metadata_max_age_ms,
                 with_internal=not config.exclude_internal_topics,
                 backoff=_backoff_of(config),

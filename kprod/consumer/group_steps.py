@@ -134,6 +134,7 @@ class GroupSteps:
             self._selection.replace({}, shared=topics or (), pattern=pattern)
         else:
             assignment.share(assignment.shared, pattern)  # no rebalance
+            self._parts.client.wakeup()
         if topics is not None:
             self._subscribe(topics)
 

@@ -17,6 +17,8 @@ from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.topic_pattern import TopicPattern
+from kprod.consumer.topic_watch import TopicWatch, Whole
+from kprod.errors import KprodError
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
@@ -39,6 +41,7 @@ class TopicListing:
         client: NetworkClient,
         metadata: Metadata,
         assignment: Assignment,
+        topics: TopicWatch,
         *,
         max_age_ms: int,
         with_internal: bool,
@@ -52,6 +55,7 @@ class TopicListing:
             client: Sends the requests.
             metadata: Tells of topics that are gone.
             assignment: Has the pattern.
+            topics: Reports errors that are not retriable.
             max_age_ms: Time between two questions.
             with_internal: Whether a pattern is compared with internal topics, too.
             backoff: Delay between attempts.
@@ -61,6 +65,7 @@ class TopicListing:
         self._client = client
         self._metadata = metadata
         self._assignment = assignment
+        self._topics = topics
         self._max_age_ms = max_age_ms
         self._with_internal = with_internal
         self._backoff = backoff
@@ -117,11 +122,15 @@ class TopicListing:
     def _complete(self, pattern: TopicPattern, outcome: Outcome) -> None:
         self._is_asking = False
         if outcome.body is None:
+            error = outcome.error or KprodError("no response")
+            if not error.retriable:
+                self._topics.note(Whole.PATTERN, error)
             wait_ms = max(1, self._backoff.wait_ms(self._failures, self._rng))
-            self._due_ms = outcome.now_ms + wait_ms  # `Metadata` reports why brokers fail
+            self._due_ms = outcome.now_ms + wait_ms
             self._failures += 1
             return
         self._failures = 0
+        self._topics.forget_problem(Whole.PATTERN)
         self._answered_ms = outcome.now_ms
         self._due_ms = outcome.now_ms + self._max_age_ms
         names = frozenset(

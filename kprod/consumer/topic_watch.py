@@ -28,6 +28,7 @@ class Whole(enum.Enum):
 
     CLUSTER = "the whole cluster"
     GROUP = "the consumer's group"
+    PATTERN = "the topics of the subscribed pattern"
 
 
 _Subject: TypeAlias = TopicPartition | str | Whole

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from kprod.consumer import topic_listing
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.group.member_state import MemberState
+from kprod.errors import UnsupportedVersion
 from kprod.protocol.api import ApiKey
 from tests.broker.world import batch
 from tests.consumer.group.virtual_group import Listener, VirtualGroup, state_of
@@ -165,6 +167,20 @@ def test_a_static_membership_by_pattern_is_left_by_close_alone() -> None:
         one.close(5)
         found = group.ask(ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["g"]})["groups"][0]
         assert found["members"] == []
+
+
+def test_a_broker_that_cannot_list_topics_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `poll`, until there is one that can."""
+    with VirtualGroup(1) as group:
+        one = group.member(**QUICK)
+        with monkeypatch.context() as patched:
+            patched.setattr(topic_listing, "_VERSIONS", (99, 99))
+            one.subscribe(pattern="orders")
+            with pytest.raises(UnsupportedVersion, match="no common version of METADATA"):
+                group.poll(one)
+        group.pass_time(2)
+        group.poll(one)
+        assert topics_of(one) == ["orders"]
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,29 @@ def test_interceptors_are_told_of_every_commit() -> None:
         assert told.commits[3:] == [{P0: 10}]
 
 
+def test_an_interceptor_that_commits_is_told_of_it_by_a_later_call() -> None:
+    """Not inside of itself, again and again."""
+
+    class Committing(Told):
+        """Commits whenever it is told of a commit."""
+
+        def on_commit(self, offsets: Any) -> None:
+            """Commit the next offset."""
+            self.commits.append({key: it.offset for key, it in offsets.items()})
+            if len(self.commits) < 3:
+                one.commit({P0: offsets[P0].offset + 1})
+
+    with VirtualGroup(1) as group:
+        told = Committing()
+        one = group.member("orders", interceptors=[told], enable_auto_commit=False)
+        group.poll(one)
+        one.commit({P0: 1})
+        assert told.commits == [{P0: 1}]
+        group.poll(one)
+        assert told.commits == [{P0: 1}, {P0: 2}, {P0: 3}]
+        assert committed(one) == 3
+
+
 @pytest.mark.parametrize(
     ("instance_id", "leave", "is_member"),
     [
