@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kprod import Producer
 from kprod.spark.dead_letters import DeadLetters
@@ -117,10 +118,17 @@ def as_rows(rows: Any) -> Iterable[dict[str, Any]]:
     return plain
 
 
+def _milliseconds(column: Any) -> Any:
+    """Round down, so that a microsecond before 1970 is before 1970 in milliseconds, too."""
+    cut = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+    is_above = pc.greater(cut.cast(column.type, safe=False), column)
+    return pc.subtract(cut.cast(pa.int64()), is_above.cast(pa.int64()))
+
+
 def _plain(column: Any) -> Any:
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+        return _milliseconds(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.large_binary())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -86,7 +86,10 @@ def read_columns(schema: StructType, options: SinkOptions) -> Columns:
         raise ConfigError(f"columns {sorted(twice)} are there more than once; rename or drop one")
     found = {role: _column(schema, role, options) for role in COLUMN_ROLES}
     if found["topic"] is None and options.topic is None:
-        raise ConfigError("no topic: give one by .option('topic', …), or have a column named topic")
+        raise ConfigError(
+            "no topic: give one by .option('topic', …), or have a column named topic"
+            f"{_nearest('topic', names)}"
+        )
     if options.topic is not None:
         found["topic"] = None  # the option overrides the column, as in Spark's sink
     fields: tuple[str, ...] = ()
@@ -99,7 +102,22 @@ def read_columns(schema: StructType, options: SinkOptions) -> Columns:
             " rename one, name it by .option('value.column', …), or use"
             " .option('value.format', 'json') for an object of all columns"
         )
+    else:
+        _reject_twins(names, [role for role in COLUMN_ROLES if found[role] is None], options)
     return Columns(**found, fields=fields)
+
+
+def _reject_twins(names: list[str], roles: list[str], options: SinkOptions) -> None:
+    """Reject a column that only the case of its letters keeps from its role: it would be lost."""
+    for name in names:
+        role = name.lower()
+        if role not in roles or role in options.columns or (role == "topic" and options.topic):
+            continue
+        raise ConfigError(
+            f"column {name!r} would be left out, since the {role}'s column is named {role!r}:"
+            f" rename it, or say .option('{role}.column', {name!r}) to take it, or"
+            f" .option('{role}.column', '') to leave it out"
+        )
 
 
 def _name_of(role: str, options: SinkOptions) -> str:

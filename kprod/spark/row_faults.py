@@ -1,7 +1,7 @@
 """The faults that a row can have: one table, and the check of a batch's rows against it.
 
 The check is done by Arrow's kernels on whole columns, so that good rows cost no Python. A row with
-several faults has the first of the table. The last four are only seen when a row is sent: by the
+several faults has the first of the table. The last five are only seen when a row is sent: by the
 producer, which knows topics, partitions and sizes, or by the broker.
 
 Thread-safety: pure functions.
@@ -30,6 +30,7 @@ class RowFault(enum.Enum):
     NULL_HEADER_KEY = "null header key"
     HEADER_KEY_NOT_UTF8 = "header key not UTF-8"
     UNKNOWN_TOPIC = "unknown topic"
+    UNUSABLE_TOPIC = "unusable topic"
     UNKNOWN_PARTITION = "unknown partition"
     TOO_LARGE = "too large"
     REJECTED = "rejected by the broker"

@@ -1,9 +1,9 @@
 """States of a row that was sent: a table from the receipt's outcome to the row's next state.
 
 Only an error that the row itself causes makes it a bad row: it is too large, its partition does not
-exist, or the broker rejects its content. The task fails with an error that may have left the record
-in the log, or that any row would get (no broker, no permission). A valid row whose batch was
-rejected because of other rows is sent again.
+exist, nobody may write to the topic that it names, or the broker rejects its content. The task
+fails with an error that may have left the record in the log, or that any row would get (no broker,
+no permission). A valid row whose batch was rejected because of other rows is sent again.
 
 Thread-safety: pure functions.
 """
@@ -44,7 +44,7 @@ class Outcome(enum.Enum):
     """The outcome in the receipt for a row that is not acknowledged."""
 
     UNFIT = enum.auto()
-    """The producer rejected the record."""
+    """The producer rejected the record, or the broker every record for the topic that it names."""
     REJECTED = enum.auto()
     """The broker rejected this record, or a batch of this record alone."""
     REJECTED_WITH_OTHERS = enum.auto()
@@ -64,11 +64,14 @@ NEXT_STATE = {
 }
 
 
-def outcome_of(error: Exception, *, names_partition: bool, is_shared: bool) -> Outcome:
+def outcome_of(
+    error: Exception, *, names_topic: bool = False, names_partition: bool, is_shared: bool
+) -> Outcome:
     """Tell a fault of the row from any other error.
 
     Args:
         error: The row's, from its receipt.
+        names_topic: Whether the row itself names its topic.
         names_partition: Whether the row itself names its partition. Where a key chose it, the
             partition was there: the topic was deleted and created again meanwhile.
         is_shared: Whether other rows of the receipt have the same error object.
@@ -81,6 +84,8 @@ def outcome_of(error: Exception, *, names_partition: bool, is_shared: bool) -> O
     if isinstance(error, _LOCAL_FAULTS):
         is_fault = names_partition or not isinstance(error, UnknownPartition)
         return Outcome.UNFIT if is_fault else Outcome.ELSE
+    if names_topic and _is_unusable_topic(error):
+        return Outcome.UNFIT
     if not isinstance(error, BrokerError) or error.code not in _FAULT_CODES:
         return Outcome.ELSE
     if error.retriable:
@@ -99,6 +104,14 @@ def fault_of(error: Exception) -> RowFault:
     """
     if isinstance(error, UnknownPartition):
         return RowFault.UNKNOWN_PARTITION
+    if _is_unusable_topic(error):
+        return RowFault.UNUSABLE_TOPIC
+    if isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return RowFault.UNKNOWN_TOPIC
     if isinstance(error, BrokerError):
         return RowFault.TOO_LARGE if error.code in _TOO_LARGE_CODES else RowFault.REJECTED
     return RowFault.TOO_LARGE if isinstance(error, RecordTooLarge) else RowFault.REJECTED
+
+
+def _is_unusable_topic(error: Exception) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from kprod import Producer
+from kprod.producer.producer import engine_of
 from kprod.spark.bad_rows import BadRows
 from kprod.spark.columns import Columns
 from kprod.spark.options import RecordErrorMode, SinkOptions
@@ -29,6 +30,7 @@ __all__ = ["TaskWriter"]
 
 # some MB for each partition: full batches, followed by few small ones
 GATHERED_BYTES_MAX = 16 << 20
+GATHERED_SHARE = 0.25  # at most, of buffer_memory: some calls in flight while one is gathered
 GATHERED_ROWS_MAX = 250_000  # each row may fail with an error of its own
 
 
@@ -46,6 +48,7 @@ class TaskWriter:
         "_columns",
         "_gathered",
         "_gathered_bytes",
+        "_gathered_bytes_max",
         "_gathered_count",
         "_options",
         "_settling",
@@ -57,6 +60,9 @@ class TaskWriter:
         self._columns = columns
         self._gathered: dict[str, list[Any]] = {}
         self._gathered_bytes = 0
+        self._gathered_bytes_max = min(
+            GATHERED_BYTES_MAX, int(engine_of(producer).config.buffer_memory * GATHERED_SHARE)
+        )
         self._gathered_count = 0
         self.report: TaskReport = TaskReport()
         self._bad_rows = BadRows(producer, options, self.report)
@@ -105,12 +111,15 @@ class TaskWriter:
 
     def _is_enough(self) -> bool:
         return (
-            self._gathered_bytes >= GATHERED_BYTES_MAX or self._gathered_count >= GATHERED_ROWS_MAX
+            self._gathered_bytes >= self._gathered_bytes_max
+            or self._gathered_count >= GATHERED_ROWS_MAX
         )
 
     def _send_gathered(self) -> None:
+        self._settling.look_up(self._gathered)
         for topic, batches in self._gathered.items():
-            self._settling.send(topic, pa.Table.from_batches(batches))
+            # One array, since the producer ends its batches with each.
+            self._settling.send(topic, pa.Table.from_batches(batches).combine_chunks())
         self._gathered.clear()
         self._gathered_bytes = 0
         self._gathered_count = 0

@@ -113,6 +113,16 @@ def test_json_takes_all_other_columns() -> None:
         (struct(value=TEXT), {}, "no topic"),
         (struct(body=TEXT), TO_T, "no column 'value' among ['body']"),
         (
+            struct(value=TEXT, Key=TEXT),
+            TO_T,
+            "column 'Key' would be left out, since the key's column is named 'key'",
+        ),
+        (
+            struct(value=TEXT, TOPIC=TEXT),
+            {},
+            "did you mean 'TOPIC'? .option('topic.column', 'TOPIC') takes it",
+        ),
+        (
             struct(VALUE=TEXT),
             TO_T,
             "did you mean 'VALUE'? .option('value.column', 'VALUE') takes it",

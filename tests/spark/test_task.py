@@ -1,6 +1,7 @@
 """One task's rows into topics: rows that arrive, fail it, or are left out."""
 
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -242,6 +243,8 @@ class _Rejected:
 class _Rejecting:
     """A producer whose every row fails."""
 
+    _kprod = SimpleNamespace(config=SimpleNamespace(buffer_memory=1 << 20))
+
     def __init__(self, error: Exception) -> None:
         self._error = error
 
@@ -280,6 +283,89 @@ def test_rows_that_are_rejected_for_none_of_them_are_not_sent_for_ever(
     companion = companions_error(error_for(ErrorCode.INVALID_RECORD, "?"), {9: KprodError("?")})
     with pytest.raises(TaskFailed):
         _written_in_vain(options, companion, value=[b"x"])
+
+
+class _Slow:
+    """A producer whose calls are done when they are waited for."""
+
+    _kprod = SimpleNamespace(config=SimpleNamespace(buffer_memory=1 << 20))
+
+    def __init__(self) -> None:
+        self.in_flight_bytes = 0
+        self.most_bytes = 0
+        self.call_count = 0
+
+    def send_arrow(self, _: str, table: Any, **__: object) -> "_Slow.Receipt":
+        self.in_flight_bytes += table.nbytes
+        self.most_bytes = max(self.most_bytes, self.in_flight_bytes)
+        self.call_count += 1
+        return self.Receipt(self, table)
+
+    def flush(self, _: object) -> int:
+        return 0
+
+    class Receipt:
+        """The receipt of one call."""
+
+        failed_count = 0
+
+        def __init__(self, producer: "_Slow", table: Any) -> None:
+            self._producer = producer
+            self._table = table
+            self._is_done = False
+
+        def exception(self) -> None:
+            self._producer.in_flight_bytes -= self._table.nbytes
+            self._is_done = True
+
+        def done(self) -> bool:
+            return True if self._producer.call_count > CALLS else self._is_done
+
+        def delivered(self) -> dict[int, Any]:
+            return {0: (self._table.num_rows, [])}
+
+
+CALLS = 40
+
+
+def test_the_producers_memory_is_never_used_up(cluster: EmbeddedCluster) -> None:
+    """Calls wait for older ones first: out of memory, a producer sends small batches."""
+    batch = pa.record_batch({"value": [b"x" * 100_000] * 3})
+    slow = _Slow()
+    roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
+    task = TaskWriter(cast("Producer", slow), options_of(cluster, topic="a"), roles)
+    task.write(iter([batch] * (CALLS + 1)))
+    assert slow.call_count == CALLS + 1
+    assert 300_000 < slow.most_bytes <= 3 << 18
+    assert task.report.spans["a"][0].record_count == 3 * (CALLS + 1)
+
+
+def test_small_arrow_batches_make_large_record_batches(cluster: EmbeddedCluster) -> None:
+    """A producer ends its batches with each array, and so gets one of many rows."""
+    arrow = [pa.record_batch({"value": [b"x" * 100] * 20}) for _ in range(50)]
+    options = options_of(cluster, topic="b", linger__ms="1000", max__request__size="1000000")
+    roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
+    with Producer(options.settings) as producer:
+        TaskWriter(producer, options, roles).write(iter(arrow))
+        assert producer.metrics()["producer-metrics"]["batch-send-total"] == 1
+    assert len(cluster.records("b")[0]) == 1_000
+
+
+@pytest.mark.parametrize("row_count", [1, 3])
+def test_a_topic_that_brokers_keep_for_themselves(cluster: EmbeddedCluster, row_count: int) -> None:
+    """It is the fault of the rows that name it; where the option does, of the task."""
+    batch = pa.record_batch({"value": [b"x"] * row_count, "topic": ["b"] * row_count})
+    for options in (
+        options_of(cluster, on_record_error="dlq:dead"),
+        options_of(cluster, on_record_error="dlq:dead", topic="b"),
+    ):
+        cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_TOPIC_EXCEPTION, times=1)
+        if options.topic is None:
+            assert write(options, batch).report.bad_rows == {"unusable topic": row_count}
+        else:
+            with pytest.raises(TaskFailed, match="INVALID_TOPIC_EXCEPTION"):
+                write(options, batch)
+    assert len(cluster.records("dead")[0]) == row_count
 
 
 def test_brokers_that_are_slow_end_the_task_in_time(cluster: EmbeddedCluster) -> None:
