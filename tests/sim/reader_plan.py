@@ -36,6 +36,8 @@ _OPERATIONS_MAX = 50
 _PAUSES = ("pause", "pause", "resume", "resume")
 _QUESTIONS = ("position", "offsets_for_times", "ends", "partitions_for", "lag", "metrics")
 _MOVES = ("seek", "seek", "seek_to_beginning", "seek_to_end", "assign", "subscribe")
+_SEEKS = frozenset({"seek_to_beginning", "seek_to_end"})
+_SHARE_OF_HURRY = 0.2
 _SHARE_OF_FAULTS = 0.5
 
 
@@ -48,6 +50,7 @@ def give_reader(plan: "Plan", kinds: "Sequence[str]") -> None:
     if not plan.disk:  # whose machine knows the topics of the producers only
         plan.reader["stream"] = draw.between(1, 3)
     plan.readings = _readings(plan)
+    _hurry(plan)
     end_ms = _active_ms(plan)
     for kind in sorted(READER_FAULTS.keys() & set(kinds)):
         own = Draw(plan.seed, f"fault/{kind}")
@@ -65,6 +68,19 @@ def give_reader(plan: "Plan", kinds: "Sequence[str]") -> None:
                 }
             )
     plan.faults.sort(key=itemgetter("at_ms"))
+
+
+def _hurry(plan: "Plan") -> None:
+    """Let an assignment follow some seeks at once, so that the I/O thread learns of both together.
+
+    A partition that is given up so, while the cluster is asked for its offset, has no offset.
+    """
+    draw = Draw(plan.seed, "hurry")
+    for entry in [it for it in plan.readings if it["kind"] in _SEEKS]:
+        if draw.chance(_SHARE_OF_HURRY):
+            twice = (entry | {"choice": draw.below(1 << 16)}, entry | {"kind": "assign"})
+            plan.readings += twice
+    plan.readings.sort(key=itemgetter("at_ms"))
 
 
 def _active_ms(plan: "Plan") -> int:
