@@ -1,3 +1,3 @@
-"""The consumer as a member of a group: assignors, membership, commits."""
+"""The consumer as a member of a group, in the I/O thread: assignors, membership, commits."""
 
 __all__ = ()
