@@ -1,4 +1,6 @@
-"""Kills parts of a running query: a worker, an executor, a broker, the driver.
+"""Kills parts of a running query: a worker, an executor, a broker, the driver or a worker of it.
+
+Executors start the workers of tasks again; the one that commits for the driver ends the query.
 
 All processes of a Spark program are of its session, workers too, which have groups of their own.
 """
@@ -12,6 +14,7 @@ from pathlib import Path
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 DAEMON = "pyspark.daemon"
+TASKS_DAEMON = f"{DAEMON} pyspark.worker"
 _SESSION_FIELD = 3  # in /proc/PID/stat, after the command
 
 
@@ -35,8 +38,18 @@ def processes_of(session: int) -> Iterator[tuple[int, str]]:
 
 
 def kill_worker(session: int, rng: random.Random) -> bool:
-    """Kill a Python worker that a daemon has forked; return whether there was one."""
-    daemons = {pid for pid, command in processes_of(session) if DAEMON in command}
+    """Kill a Python worker of an executor; return whether there was one."""
+    daemons = {pid for pid, command in processes_of(session) if TASKS_DAEMON in command}
+    return _kill_one([pid for pid in daemons if _parent_of(pid) in daemons], rng)
+
+
+def kill_drivers_worker(session: int, rng: random.Random) -> bool:
+    """Kill a Python worker that plans or commits for the driver; return whether there was one."""
+    daemons = {
+        pid
+        for pid, command in processes_of(session)
+        if DAEMON in command and TASKS_DAEMON not in command
+    }
     return _kill_one([pid for pid in daemons if _parent_of(pid) in daemons], rng)
 
 

@@ -18,7 +18,13 @@ import pytest
 from kprod.clock import SystemClock
 from kprod.spark import writes
 from tests.plugins.kafka_nodes import KafkaNodes
-from tests.spark.accidents import in_turn, kill_all, kill_executor, kill_worker
+from tests.spark.accidents import (
+    in_turn,
+    kill_all,
+    kill_drivers_worker,
+    kill_executor,
+    kill_worker,
+)
 from tests.spark.reading import read_topic
 from tests.spark.running import SparkProgram, need_spark
 
@@ -29,6 +35,7 @@ LENGTH_S = float(os.environ.get("KPROD_SPARK_ACCIDENTS_S", "180"))
 BATCH_ROWS = 20_000
 PAUSE_S = (8.0, 20.0)
 END_TIMEOUT_S = 240.0
+END_OF_QUERY_S = 60.0  # from the death of a worker that commits to the end of its program
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(LENGTH_S + 1_200)]
 
@@ -64,6 +71,20 @@ class Query:
         self.program.kill()
         self._begin()
         return True
+
+    def kill_drivers_worker(self, rng: random.Random) -> bool:
+        """Kill a worker of the driver, and start the query again if that ends it.
+
+        Spark ends a query whose commit failed, and restarts a worker that plans.
+
+        Returns:
+            Whether there was one.
+        """
+        is_killed = kill_drivers_worker(self.program.pid, rng)
+        if is_killed and self.program.has_ended(END_OF_QUERY_S):
+            assert "STREAM_FAILED" in self.program.log_tail()
+            self._begin()
+        return is_killed
 
     def end(self) -> int:
         """Let it end in order.
@@ -110,6 +131,7 @@ def test_accidents_lose_nothing(kafka: KafkaNodes, tmp_path: Path) -> None:
         "executor": lambda: kill_executor(query.program.pid, rng),
         "broker": restart_broker,
         "driver": query.kill_driver,
+        "driver's worker": lambda: query.kill_drivers_worker(rng),
     }
     names = {accident: name for name, accident in accidents.items()}
     clock = SystemClock()
@@ -138,8 +160,8 @@ def _check(kafka: KafkaNodes, directory: Path, last_batch: int, counts: Counter[
     missing = sum(number not in seen for number in wanted)
     repeated = seen.total() - len(seen)
     reported = sum(each.repeated_count_max for each in reports)
-    # A driver's death, or that of a whole run, has its batch written again, whole.
-    bound = reported + counts["driver"] * BATCH_ROWS
+    # A driver's death, or that of its worker, has its batch written again, whole.
+    bound = reported + (counts["driver"] + counts["driver's worker"]) * BATCH_ROWS
     found = {
         "accidents": counts,
         "batches": last_batch + 1,
@@ -154,4 +176,4 @@ def _check(kafka: KafkaNodes, directory: Path, last_batch: int, counts: Counter[
     assert missing == 0, found
     assert set(range(last_batch + 1)) <= by_batch.keys(), found
     assert repeated <= bound, found
-    assert set(counts) == {"worker", "executor", "broker", "driver"}, found
+    assert set(counts) == {"worker", "executor", "broker", "driver", "driver's worker"}, found
