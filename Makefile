@@ -116,7 +116,7 @@ timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads sw
 chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record (CHAOS="--security SASL_SSL")
 	$(PY) -m tests.chaos $(CHAOS)
 
-chaos-groups: $(VENV)/.built  ## kill, stall and add members of a group of three clients (CHAOS="--seconds 60")
+chaos-groups: $(VENV)/.built  ## kill, stall and add members of a group of three clients (CHAOS="--seconds 60", CHAOS=--kafka)
 	$(PY) -m tests.strangers.chaos $(CHAOS)
 
 soak: $(VENV)/.built  ## load a producer through proxies for MINUTES=10, with faults; nothing may grow

@@ -290,8 +290,7 @@ class CommitCalls:
 
     def _wait(self, sent: "AwaitedCommit", until_ms: int | None) -> bool:
         """Wait for the end of a commit; False if only the deadline of the wait has passed."""
-        # The commit ends by itself at its deadline; the second is for the loop's turn.
-        last_ms = sent.commit.until_ms + 1_000
+        last_ms = sent.commit.until_ms  # the loop ends it there, unless a request is in flight
         wait_ms = last_ms if until_ms is None else min(until_ms, last_ms)
         if not self._parts.wait_done(sent.done, wait_ms):
             self._parts.check_open()

@@ -14,6 +14,7 @@ from kprod.network import node_state
 from kprod.producer import produce_response
 from kprod.producer.transaction import transaction_state
 from kprod.protocol.error_table import ErrorCode
+from tests.sim.crew import SHIFTS
 from tests.sim.faults import FAULTS
 from tests.sim.groups import ACTS
 
@@ -132,6 +133,18 @@ GROUPS = (
 )
 """Acts of groups' members, and errors that they met."""
 
+CREW = (
+    *(f"crew act {kind}" for kind in sorted({"start", "grow", "write", *SHIFTS})),
+    "crew: commit ended CommitRetriable",
+    "crew: commit ended NoneType",
+    "crew: generation",
+    "crew: lost",
+    "crew: poll raised FencedInstanceId",
+    "crew: record",
+    "crew: revoked",
+)
+"""Acts of a crew, and the events of its members."""
+
 EXPECTED = (
     *(f"fault {kind}" for kind in FAULTS),
     *(f"event {event.text}" for event in Event if event not in NOT_SIMULATED),
@@ -186,6 +199,7 @@ EXPECTED = (
     "wait for a lock",
     *READING,
     *GROUPS,
+    *CREW,
 )
 
 

@@ -42,6 +42,7 @@ def heal(world: "World") -> None:
             client.selector.sleeper.thaw()
     world.readers.heal()
     world.groups.heal()
+    world.crew.heal()
     world.network.heal()
     world.network.tell_all()
 

@@ -38,7 +38,7 @@ SYNC_MS = 60
 
 
 def _name(world: "World", entry: Entry) -> str:
-    names = world.plan.groups["names"]
+    names = (world.plan.groups or world.plan.crew)["names"]
     return str(names[entry["choice"] % len(names)])
 
 
@@ -161,7 +161,8 @@ def _group_expire(world: "World", entry: Entry) -> None:
         return
     if members:
         member = members[(entry["choice"] >> 4) % len(members)].member_id
-        world.groups.books[name].excuse(member)
+        if name in world.groups.books:
+            world.groups.books[name].excuse(member)
         world.cluster.expire_member(name, member)
 
 

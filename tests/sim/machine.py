@@ -67,6 +67,7 @@ class Machine:
             The brokers, not open.
         """
         world, plan = self._world, self._world.plan
+        groups = plan.groups or plan.crew
         return EmbeddedCluster(
             brokers=plan.brokers,
             topics=topics,
@@ -74,9 +75,9 @@ class Machine:
                 auto_create_topics=False,
                 port=FIRST_PORT,
                 group_min_session_timeout_ms=1,
-                group_initial_rebalance_delay_ms=plan.groups.get("initial_ms", 0),
-                offsets_topic_num_partitions=plan.groups.get("shards", 1),
-                offsets_commit_timeout_ms=plan.groups.get("write_ms", 5_000),
+                group_initial_rebalance_delay_ms=groups.get("initial_ms", 0),
+                offsets_topic_num_partitions=groups.get("shards", 1),
+                offsets_commit_timeout_ms=groups.get("write_ms", 5_000),
                 **plan.disk,
             ),
             clock=world.scheduler.clock,

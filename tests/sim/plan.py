@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from tests.sim import shapes
+from tests.sim.crew_plan import give_crew
 from tests.sim.draw import Draw
 from tests.sim.group_plan import GROUP_FAULTS, give_groups
 from tests.sim.reader_plan import READER_FAULTS, give_reader
@@ -35,7 +36,7 @@ _DISK_FAULTS = {"checkpoint": 4, "crash": 4, "restart": 2}
 """Faults of brokers with a disk, and how many of them a plan has at most."""
 _SHARE_WITH_DISKS = 0.1
 _NEVER = (1 << 63) - 1
-_LISTS = frozenset({"operations", "faults", "producers", "rests", "readings", "acts"})
+_LISTS = frozenset({"operations", "faults", "producers", "rests", "readings", "acts", "shifts"})
 _DRAWN_APART = frozenset({*_DISK_FAULTS, *READER_FAULTS, *GROUP_FAULTS})
 """Faults that only plans with a disk, with a consumer or with groups have."""
 _HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
@@ -63,6 +64,8 @@ class Plan:
         readings: The operations of the consumer's application, in order of time.
         groups: Settings of consumer groups; empty for none.
         acts: The acts of the groups' members, in order of time.
+        crew: Settings of a group of consumers; empty for none.
+        shifts: The acts of the crew and its writers, in order of time.
     """
 
     seed: int
@@ -81,6 +84,8 @@ class Plan:
     readings: list[Entry] = field(default_factory=list)
     groups: dict[str, Any] = field(default_factory=dict)
     acts: list[Entry] = field(default_factory=list)
+    crew: dict[str, Any] = field(default_factory=dict)
+    shifts: list[Entry] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
@@ -148,8 +153,9 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
     _give_disk(plan, fault_kinds)
     give_reader(plan, fault_kinds)
     give_groups(plan, fault_kinds)
+    give_crew(plan, fault_kinds)
     # A consumer fetches all the time, and members send heartbeats.
-    if draw.chance(0.5) and not plan.reader and not plan.groups:
+    if draw.chance(0.5) and not plan.reader and not plan.groups and not plan.crew:
         shapes.rest(plan)
     return plan
 

@@ -70,8 +70,10 @@ class Shrinker:
             self._drop_kinds()
             self._fails(replace(self.plan, reader={}, readings=[]))
             self._fails(replace(self.plan, groups={}, acts=[]))
+            self._fails(replace(self.plan, crew={}, shifts=[]))
             self._drop_entries("readings")
             self._drop_entries("acts")
+            self._drop_entries("shifts")
             self._drop_entries("rests")
             self._drop_entries("faults")
             self._drop_entries("operations")
@@ -175,7 +177,7 @@ class Shrinker:
 
     def _end_early(self) -> None:
         plan = self.plan
-        entries = (*plan.operations, *plan.faults, *plan.readings, *plan.acts)
+        entries = (*plan.operations, *plan.faults, *plan.readings, *plan.acts, *plan.shifts)
         last_ms = max([entry["at_ms"] for entry in entries], default=0)
         if last_ms + 1 < self.plan.load_ms:
             self._fails(replace(self.plan, load_ms=last_ms + 1))

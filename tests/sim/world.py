@@ -20,6 +20,7 @@ from tests.sim.caller import Caller
 from tests.sim.causes import check_causes
 from tests.sim.client import Client
 from tests.sim.coverage import counted_moves
+from tests.sim.crew import Crew
 from tests.sim.ending import Ending
 from tests.sim.faults import FAULTS
 from tests.sim.group_plan import GROUP_FAULTS
@@ -44,6 +45,7 @@ from tests.sim.undelivered import Covered
 from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
 
 if TYPE_CHECKING:
+    from tests.sim.crew_tap import CrewTap
     from tests.sim.group_wire import NoTap
     from tests.sim.reader_tap import ReaderTap
     from tests.sim.tap import ClientTap
@@ -92,6 +94,7 @@ class World:
         taps: On the wire of every client, by its number.
         readers: The consumers of the run.
         groups: The groups of the run.
+        crew: The consumers of a group of the run.
         callers: Threads and event loops of the application.
         threads: The virtual threads, where the plan has them.
         book: When each kind of fault, and each drastic operation, happened first.
@@ -112,9 +115,10 @@ class World:
         self._due_ns = -1  # when they are stepped for their timers
         self.ledger = Ledger(self)
         self.everyone: dict[int, Client] = {}
-        self.taps: dict[int, ClientTap | ReaderTap | NoTap] = {}
+        self.taps: dict[int, ClientTap | ReaderTap | NoTap | CrewTap] = {}
         self.readers = Readers(self)
         self.groups = Groups(self)
+        self.crew = Crew(self)
         self._numbers = itertools.count()
         self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
         self.threads: SimThreads | None = None
@@ -227,6 +231,7 @@ class World:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._break, entry))
         self.readers.start(origin_ns)
         self.groups.start(origin_ns)
+        self.crew.start(origin_ns)
         for entry in self.plan.rests:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, Rest(self).begin)
         self.scheduler.event_limit = 400_000
@@ -236,6 +241,7 @@ class World:
         ending.heal()
         ending.probe()
         self.groups.settle(ending.run_for)
+        self.crew.settle(ending.run_for)
         ending.rest()
         self._judge()
 

@@ -1,6 +1,9 @@
 """Members of three clients are killed, stalled and added, and coordinators moved, for minutes.
 
     python -m tests.strangers.chaos --seconds 600 --seed 1
+    python -m tests.strangers.chaos --kafka
+
+The brokers are embedded ones, or three of Apache Kafka, which are killed.
 
 Records are written all the time. In no generation has a partition two owners; kprod's members get
 each partition's records in order, and none after they gave the partition up; when the accidents
@@ -17,15 +20,116 @@ import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.clock import SystemClock
-from tests.strangers.stage import Command, Stage, python_member
+from tests.plugins.kafka import artifacts_or_reason
+from tests.plugins.kafka_artifacts import Artifacts
+from tests.plugins.kafka_nodes import KafkaNodes
+from tests.strangers.cast import TOPIC, Command, python_member
+from tests.strangers.kafka_stage import SETTINGS, KafkaStage
+from tests.strangers.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 PARTITIONS, MEMBERS_MAX, SESSION_MS = 12, 6, 3_000
 CLIENTS = ("kprod", "kprod", "confluent", "aiokafka")
 STALL_S = (1.0, 5.0)  # shorter and longer than a session
 PAUSE_S = (0.5, 2.0)  # between two accidents
 BROKERS = 3
+_SHARE = 0.6
+"""Of kills that strike the coordinator."""
+
+
+class Brokers(Protocol):
+    """The accidents of the brokers."""
+
+    def kinds(self) -> "Sequence[Callable[[], object]]":
+        """Return the kinds of accidents."""
+
+    def heal(self) -> None:
+        """End them."""
+
+
+class EmbeddedBrokers:
+    """Accidents of embedded brokers.
+
+    Args:
+        stage: The stage.
+        rng: Draws the accidents.
+    """
+
+    def __init__(self, stage: Stage, rng: random.Random) -> None:
+        self._stage = stage
+        self._rng = rng
+        self._stopped: int | None = None
+
+    def kinds(self) -> "Sequence[Callable[[], object]]":
+        """Return the kinds of accidents."""
+        return self.move, self.stop
+
+    def move(self) -> None:
+        """Let another broker coordinate."""
+        view = self._stage.view
+        others = [it for it in range(BROKERS) if it != self._stopped]
+        if view is not None and view.coordinator in others:
+            others.remove(view.coordinator)
+            self._stage.cluster.move_coordinator(view.group_id, to=self._rng.choice(others))
+
+    def stop(self) -> None:
+        """Stop a broker, with the leaders and coordinators on it; the next time, start it."""
+        if self._stopped is None:
+            self._stopped = self._rng.randrange(BROKERS)
+            self._stage.cluster.stop_broker(self._stopped)
+        else:
+            self.heal()
+
+    def heal(self) -> None:
+        """Start the broker that is stopped."""
+        if self._stopped is not None:
+            self._stage.cluster.start_broker(self._stopped)
+            self._stopped = None
+
+
+class KafkaBrokers:
+    """Accidents of brokers of Apache Kafka.
+
+    Args:
+        stage: The stage.
+        rng: Draws the accidents.
+    """
+
+    def __init__(self, stage: KafkaStage, rng: random.Random) -> None:
+        self._stage = stage
+        self._rng = rng
+        self._killed: int | None = None
+
+    def kinds(self) -> "Sequence[Callable[[], object]]":
+        """Return the kinds of accidents."""
+        return (self.crash,)
+
+    def crash(self) -> None:
+        """Kill a broker, mostly the group's coordinator; the next time, start it again."""
+        nodes = self._stage.nodes
+        if self._killed is not None:
+            self.heal()
+            return
+        nodes.wait_in_sync(TOPIC, OFFSETS_TOPIC)  # else Kafka itself would lose records
+        found = self._stage.description()
+        ids = nodes.broker_ids
+        if found is not None and found.coordinator.node_id in ids and self._rng.random() < _SHARE:
+            self._killed = found.coordinator.node_id
+        else:
+            self._killed = self._rng.choice(ids)
+        nodes.kill(self._killed)
+
+    def heal(self) -> None:
+        """Start the broker that was killed."""
+        if self._killed is not None:
+            self._stage.nodes.restart(self._killed)
+            self._killed = None
 
 
 class Chaos:
@@ -35,18 +139,19 @@ class Chaos:
         done: How often each kind of accident has happened.
     """
 
-    def __init__(self, stage: Stage, rng: random.Random) -> None:
+    def __init__(self, stage: Stage | KafkaStage, brokers: Brokers, rng: random.Random) -> None:
         """Start with two members.
 
         Args:
             stage: A stage with `mixed` as its command.
+            brokers: The accidents of its brokers.
             rng: Draws the accidents.
         """
         self.done: Counter[str] = Counter()
         self._stage = stage
+        self._brokers = brokers
         self._rng = rng
         self._number = 0
-        self._stopped: int | None = None
         self._pause = threading.Event()
         for _ in range(2):
             self._add()
@@ -59,14 +164,14 @@ class Chaos:
         """
         clock = SystemClock()
         until_ms = clock.now_ms() + round(seconds * 1_000)
-        kinds = [self._kill, self._stall, self._add, self._leave, self._move, self._stop]
+        kinds = [self._kill, self._stall, self._add, self._leave, *self._brokers.kinds()]
         while clock.now_ms() < until_ms:
             self._stage.write()
             kind = self._rng.choice(kinds)
             kind()
             self.done[kind.__name__.removeprefix("_")] += 1
             self._pause.wait(self._rng.uniform(*PAUSE_S))
-        self._start_broker()
+        self._brokers.heal()
         if not self._stage.members:
             self._add()
         self._stage.load()
@@ -94,26 +199,6 @@ class Chaos:
             self._pause.wait(self._rng.uniform(*STALL_S))
             member.send(signal.SIGCONT)
 
-    def _move(self) -> None:
-        view = self._stage.view
-        others = [it for it in range(BROKERS) if it != self._stopped]
-        if view is not None and view.coordinator in others:
-            others.remove(view.coordinator)
-            self._stage.cluster.move_coordinator(view.group_id, to=self._rng.choice(others))
-
-    def _stop(self) -> None:
-        """Stop a broker, with the leaders and coordinators on it; the next time, start it."""
-        if self._stopped is None:
-            self._stopped = self._rng.randrange(BROKERS)
-            self._stage.cluster.stop_broker(self._stopped)
-        else:
-            self._start_broker()
-
-    def _start_broker(self) -> None:
-        if self._stopped is not None:
-            self._stage.cluster.start_broker(self._stopped)
-            self._stopped = None
-
     def _any(self) -> str:
         return self._rng.choice(sorted(self._stage.members))
 
@@ -138,8 +223,31 @@ def run(directory: Path, seconds: float, seed: int) -> Counter[str]:
     Returns:
         How often each kind of accident has happened.
     """
+    rng = random.Random(seed)
     with Stage(mixed, directory, is_static=False, partitions=PARTITIONS) as stage:
-        chaos = Chaos(stage, random.Random(seed))
+        chaos = Chaos(stage, EmbeddedBrokers(stage, rng), rng)
+        chaos.run(seconds)
+        return chaos.done
+
+
+def run_on_kafka(artifacts: Artifacts, directory: Path, seconds: float, seed: int) -> Counter[str]:
+    """Cause accidents in a group on three brokers of Apache Kafka; otherwise as `run`.
+
+    Args:
+        artifacts: Kafka's programs.
+        directory: For the members' errors.
+        seconds: Duration of the accidents.
+        seed: Determines the accidents.
+
+    Returns:
+        How often each kind of accident has happened.
+    """
+    rng = random.Random(seed)
+    with (
+        KafkaNodes(artifacts, brokers=BROKERS, settings=SETTINGS) as nodes,
+        KafkaStage(mixed, nodes, directory, PARTITIONS) as stage,
+    ):
+        chaos = Chaos(stage, KafkaBrokers(stage, rng), rng)
         chaos.run(seconds)
         return chaos.done
 
@@ -149,9 +257,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.strangers.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kafka", action="store_true")
     given = parser.parse_args()
+    found = artifacts_or_reason() if given.kafka else ""
+    if given.kafka and isinstance(found, str):
+        sys.exit(found)
     with tempfile.TemporaryDirectory(prefix="kprod-groups-") as directory:
-        done = run(Path(directory), given.seconds, given.seed)
+        if isinstance(found, str):
+            done = run(Path(directory), given.seconds, given.seed)
+        else:
+            done = run_on_kafka(found, Path(directory), given.seconds, given.seed)
     sys.stdout.write(f"every promise was kept; accidents: {dict(done)}\n")
 
 

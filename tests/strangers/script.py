@@ -3,7 +3,8 @@
 import signal
 
 from kprod.broker.group.view import GroupView
-from tests.strangers.stage import GROUP, Stage
+from tests.strangers.cast import GROUP
+from tests.strangers.stage import Stage
 
 
 def run(stage: Stage) -> int:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.strangers.cast import python_member
 from tests.strangers.script import run
-from tests.strangers.stage import Stage, python_member
+from tests.strangers.stage import Stage
 
 SESSION_MS, STATIC_SESSION_MS = 3_000, 6_000
 ASSIGNORS = {

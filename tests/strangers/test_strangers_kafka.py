@@ -9,8 +9,9 @@ import pytest
 from kprod.broker import EmbeddedCluster
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_tools import KafkaTools
+from tests.strangers.cast import GROUP, TOPIC, Command
 from tests.strangers.script import run
-from tests.strangers.stage import GROUP, TOPIC, Command, Stage
+from tests.strangers.stage import Stage
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -63,8 +63,10 @@ def test_a_commit_that_is_not_confirmed_in_time_says_so() -> None:
         group.poll(one)
         group.world.cluster.faults.drop(ApiKey.OFFSET_COMMIT)
         text = r"commit of orders-0 at offset 1 for group 'g' .* coordinator .* does not respond"
+        before_ms = group.world.clock.now_ms()
         with pytest.raises(KprodTimeout, match=text) as raised:
             one.commit({P0: 1}, 1)
+        assert group.world.clock.now_ms() - before_ms <= 1_010
         assert "no broker has answered" not in str(raised.value)
 
 
