@@ -26,6 +26,10 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/_core/clock.pyx": ({"time"}, "the clocks themselves"),
     "kprod/_core/threads.pyx": ({"_thread"}, "what `kprod.threads.use` replaces"),
     "kprod/threads.py": ({"_thread", "threading"}, "the threads themselves"),
+    "kprod/_core/signal_handlers.pyx": (
+        {"_thread", "threading"},
+        "whether the system's thread is the one that runs signal handlers",
+    ),
     "kprod/producer/wiring.py": ({"random"}, "the default of `Environment.rng`"),
     "kprod/consumer/consumer_wiring.py": ({"random"}, "the default of `ConsumerEnvironment.rng`"),
     # The system's I/O, which a `NetworkIO` or the broker's `Network` replaces.

@@ -50,6 +50,11 @@ class Channel:
         """Whether output waits to be written."""
         return bool(self._outbox) or self._failure is not None
 
+    @property
+    def has_input(self) -> bool:
+        """Whether `peek` has received input, unseen by a selector, that `receive` must process."""
+        return bool(self.transport.has_unread)
+
     def fail(self, failure: Exception) -> None:
         """Set the error that the next `flush` raises.
 
@@ -149,7 +154,7 @@ class Channel:
 
         Returns:
             A frame, if it is complete and nothing follows it. None in all other cases, also for a
-            lost connection, which `receive` reports.
+            lost connection, which `receive` reports. `has_input` may be True afterwards.
         """
         try:
             count_bytes = self.transport.peek_into(buffer)

@@ -31,8 +31,9 @@ cdef class NodeConnection:
     cpdef send(self, ClientRequest request, int version, int64_t now_ms)
     cpdef _take_events(self, Channel channel, int events, int64_t now_ms)
 
-    @cython.locals(events=int, newest=InFlightRequest)
+    @cython.locals(newest=InFlightRequest)
     cpdef _note_written(self, Channel channel, int64_t now_ms)
+    cpdef watch_channel(self, Channel channel)
     cpdef watch(self, int events)
     cpdef _receive(self, Channel channel, int64_t now_ms)
 

@@ -227,6 +227,8 @@ class NodeConnection:
             self._note_written(channel, now_ms)
         if events & EVENT_READ and self.channel is channel:
             self._receive(channel, now_ms)
+        while channel.has_input and self.channel is channel:
+            self._receive(channel, now_ms)
 
     def _close_channel(self) -> None:
         self._setup.stop_clock()
@@ -305,12 +307,19 @@ class NodeConnection:
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Update the selector's interest; complete requests that have no response."""
-        events = EVENT_READ | EVENT_WRITE if channel.has_output else EVENT_READ
-        self.watch(events)
+        self.watch_channel(channel)
         newest = self.requests.newest
         if newest is not None and not newest.request.expects_response:
             for in_flight in self.requests.take_written_without_response():
                 self._complete(in_flight, now_ms)
+
+    def watch_channel(self, channel: Channel) -> None:
+        """Watch the socket for responses, and for what the channel waits for.
+
+        Input that has left the socket already is processed as soon as the socket is writable.
+        """
+        is_busy = channel.has_output or channel.has_input
+        self.watch(EVENT_READ | EVENT_WRITE if is_busy else EVENT_READ)
 
     def watch(self, events: int) -> None:
         """Watch the socket for these events, if there is a socket."""

@@ -34,6 +34,13 @@ class Transport(Protocol):
     reads_in_place: bool
     """Whether `read_into` can write after the start of a buffer."""
 
+    peeks: bool
+    """Whether `peek_into` is supported, and no method runs Python code (`COMPILED_MODULES`)."""
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether `peek_into` has received input that a selector cannot see any more."""
+
     def fileno(self) -> int:
         """Return the descriptor for a selector."""
 
@@ -82,7 +89,14 @@ class Transport(Protocol):
         """
 
     def peek_into(self, buffer: bytearray) -> int | None:
-        """Like `read_into`, without consuming the bytes; also None if that is not supported."""
+        """Like `read_into`, without consuming the bytes.
+
+        Args:
+            buffer: As for `read_into`.
+
+        Returns:
+            Number of bytes; None if none have arrived, or `has_unread` says more.
+        """
 
     def close(self) -> None:
         """Close; idempotent."""
@@ -104,6 +118,8 @@ class PlainTransport:
         self._socket = connected
         self.gathers: bool = hasattr(connected, "sendmsg")
         self.reads_in_place: bool = True
+        self.peeks: bool = True
+        self.has_unread: bool = False  # the socket keeps what `peek_into` shows
 
     def fileno(self) -> int:
         """See `Transport.fileno`."""
@@ -124,10 +140,7 @@ class PlainTransport:
 
     def write(self, piece: Piece) -> int:
         """See `Transport.write`."""
-        try:
-            return self._socket.send(piece)
-        except BlockingIOError:
-            return 0
+        return nonblocking.write_pieces(self._socket.fileno(), [piece])
 
     def read_into(
         self, buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0

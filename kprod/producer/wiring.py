@@ -27,7 +27,11 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing, ClosingParts
 from kprod.producer.delivery import Delivery
-from kprod.producer.direct_path.compiled_modules import interpreted_modules
+from kprod.producer.direct_path.compiled_modules import (
+    COMPILED_MODULES,
+    COMPILED_TLS_MODULES,
+    interpreted_modules,
+)
 from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.interceptors import Interceptors
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
@@ -240,11 +244,12 @@ def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
     """Enable the direct path, if the settings allow it and all its modules are compiled."""
     config = engine.config
     needs_no_sender = not config.linger_ms and config.compression_type is Codec.NONE
-    is_compiled = world.admits_interpreted or not interpreted_modules()
+    uses_tls = config.security.uses_tls
+    names = COMPILED_MODULES + COMPILED_TLS_MODULES if uses_tls else COMPILED_MODULES
+    is_compiled = world.admits_interpreted or not interpreted_modules(names)
     if (
         not needs_no_sender
         or config.acks is Acks.NONE
-        or config.security.uses_tls  # the socket has ciphertext
         or not engine.client.io.selector.can_pause
         or not is_compiled
     ):
@@ -257,6 +262,7 @@ def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
         path=engine.path,
         request_timeout_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
     )
+    direct_path.uses_tls = uses_tls
     engine.client.direct_path = engine.path.direct_path = direct_path
 
 

@@ -36,6 +36,8 @@ class MemoryTransport:
         self.address = address
         self.gathers = gathers
         self.reads_in_place = True
+        self.peeks = True
+        self.has_unread = False
         self.is_connected = False
         self.connect_error: OSError | None = None
         self.io_error: OSError | None = None

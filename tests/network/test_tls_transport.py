@@ -221,10 +221,3 @@ def test_a_stranger_gets_nothing_but_an_alert() -> None:
     assert caught.value.is_identity
     with pytest.raises(ssl.SSLError):
         pair.server.step()
-
-
-def test_nothing_can_be_peeked() -> None:
-    """The bytes on the socket are ciphertext."""
-    pair = Pair().shake_hands()
-    pair.server.send(b"x")
-    assert pair.client.peek_into(pair.buffer) is None

@@ -51,6 +51,8 @@ class SimTransport:
 
     gathers = True
     reads_in_place = True
+    peeks = True
+    has_unread = False
 
     def __init__(self, link: Link, network: "SimNetwork", shortage: Shortage) -> None:
         self.link = link

@@ -23,10 +23,10 @@ from tests.sim.scheduler import MS, Actor, Scheduler
 
 RECORDS = 12
 _PACE_MS = 2
-_AGAIN_MS = 20
+AGAIN_MS = 20
 _TURN_MS = 100
 _LIMIT_MS = 300_000
-_SEED = 1
+SEED = 1
 
 
 class Harm(enum.Enum):
@@ -139,13 +139,18 @@ class CipherWorld:
     Args:
         fault: The fault of one connection.
         settings: More settings of the producer.
+        scheduler: Scheduler of the run; None for another one.
     """
 
-    def __init__(self, fault: Fault, settings: dict[str, Any]) -> None:
+    is_threaded = False
+
+    def __init__(
+        self, fault: Fault, settings: dict[str, Any], *, scheduler: Scheduler | None = None
+    ) -> None:
         self._fault = fault
-        self._scheduler = Scheduler(_SEED)
+        self._scheduler = scheduler or Scheduler(SEED)
         self._scheduler.event_limit = 200_000
-        self._network = SimNetwork(_SEED, self._scheduler, _NoTap())
+        self._network = SimNetwork(SEED, self._scheduler, _NoTap())
         self._network.on_broker_work = self._broker_work
         self._step_ns = -1  # the present instant, if the broker is stepped in it
         self._due_ns = -1  # when it is stepped for its timers
@@ -159,21 +164,21 @@ class CipherWorld:
             security=BrokerSecurity(protocol="SASL_SSL", users={"alice": "alice-secret"}),
         )
         self._cluster.open()
-        self._producer = self._make_producer(settings)
+        self._settings = settings
+        self._producer = self._make_producer()
         self._futures: list[RecordFuture] = []
         self._errors: list[KprodError] = []
         self._is_over = False
 
     def run(self) -> Delivered:
         """Send the records, and wait for the outcome of each."""
-        Actor(self._scheduler, self._send_out)
-        self._scheduler.after(0, self._send_one)
+        self._begin()
         start_ns = self._scheduler.now_ns
         while self._scheduler.now_ns < start_ns + _LIMIT_MS * MS and not self._is_settled:
             self._scheduler.run_until(self._scheduler.now_ns + _TURN_MS * MS)
         outcomes = [_outcome(future) for future in self._futures]
         self._is_over = True
-        self._producer._kprod.wake()
+        self._end()
         self._scheduler.run_until(self._scheduler.now_ns + 10 * _TURN_MS * MS)
         log = [int(it.value or b"") for it in self._cluster.records("orders")[0]]
         self._cluster.close()
@@ -184,25 +189,40 @@ class CipherWorld:
     def _is_settled(self) -> bool:
         return len(self._futures) == RECORDS and all(it.done() for it in self._futures)
 
-    def _make_producer(self, settings: dict[str, Any]) -> Producer:
+    def _begin(self) -> None:
+        """Start the sender and the application."""
+        Actor(self._scheduler, self._send_out)
+        self._scheduler.after(0, self._send_one)
+
+    def _end(self) -> None:
+        """Close the producer."""
+        self._producer._kprod.wake()
+
+    def _make_producer(self) -> Producer:
         scheduler, shortage = self._scheduler, Shortage()
-        selector = CipherSelector(scheduler, Draw(_SEED, "ready"), shortage, can_pause=False)
+        selector = CipherSelector(
+            scheduler, Draw(SEED, "ready"), shortage, can_pause=self.is_threaded
+        )
         io = NetworkIO(
             selector=selector,
             resolver=SimResolver(scheduler, selector.wakeup),
             connect=partial(self._network.connect, 0, shortage),
-            make_socket_wait=partial(SimSocketWait, scheduler),
+            make_socket_wait=self._make_socket_wait,
         )
         wanted = self._cluster.client_settings(mechanism="PLAIN")
-        wanted |= {"max_block_ms": 0, "linger_ms": 0, "batch_size": 100, **settings}
+        wanted |= {"max_block_ms": 0, "linger_ms": 0, "batch_size": 100}
+        wanted |= self._settings
         environment = Environment(
             clock=scheduler.clock,
-            rng=random.Random(_SEED),
+            rng=random.Random(SEED),
             io=lambda _: io,
-            is_threaded=False,
+            is_threaded=self.is_threaded,
             admits_interpreted=True,
         )
         return Producer(wanted, environment=environment)
+
+    def _make_socket_wait(self) -> SimSocketWait:
+        return SimSocketWait(self._scheduler)
 
     def _send_out(self) -> None:
         while not self._is_over:
@@ -215,7 +235,7 @@ class CipherWorld:
             self._futures.append(self._producer.send("orders", b"%d" % len(self._futures)))
         except KprodError as error:
             self._errors.append(error)
-            after_ms = _AGAIN_MS
+            after_ms = AGAIN_MS
         if len(self._futures) < RECORDS:
             self._scheduler.after(after_ms * MS, self._send_one)
 

@@ -8,6 +8,7 @@ import pytest
 
 from kprod.errors import KprodError, Persistence
 from tests.sweep.cipher_world import RECORDS, CipherWorld, Delivered, Fault, Harm
+from tests.sweep.waiting_world import run_waiting
 
 LINKS = 2
 """To the bootstrap address, and to the node."""
@@ -66,15 +67,46 @@ def test_every_byte(
         run(Fault(link, is_response, at_byte, harm), ssl_enabled_protocols=version)
 
 
+@_harmed
+@pytest.mark.slow
+@pytest.mark.timeout(120, method="thread")  # a handler of SIGALRM would close the direct path
+def test_some_bytes_of_records_that_are_waited_for(harm: Harm) -> None:
+    """Written and read by the caller, on the direct path."""
+    for number, (link, is_response) in enumerate(directions()):
+        whole, waits = run_waiting(Fault(link, is_response, NEVER, harm), {})
+        assert whole.outcomes == whole.log == list(range(RECORDS))
+        assert waits >= RECORDS // 2
+        beginning = 53 * (number + 5 * list(Harm).index(harm)) % STEP_BYTES
+        for at_byte in range(beginning, whole.passed_bytes, 2 * STEP_BYTES):
+            run(Fault(link, is_response, at_byte, harm), is_waited_for=True)
+
+
+@_harmed
+@pytest.mark.long
+@pytest.mark.timeout(3600, method="thread")
+@pytest.mark.parametrize(("link", "is_response"), [(0, False), (0, True), (1, False), (1, True)])
+def test_every_byte_of_records_that_are_waited_for(
+    link: int, harm: Harm, *, is_response: bool
+) -> None:
+    """Of TLS 1.3."""
+    whole, _ = run_waiting(Fault(link, is_response, NEVER, harm), {})
+    for at_byte in range(whole.passed_bytes):
+        run(Fault(link, is_response, at_byte, harm), is_waited_for=True)
+
+
 def directions() -> list[tuple[int, bool]]:
     """Connection and direction."""
     return [(link, is_response) for link in range(LINKS) for is_response in (False, True)]
 
 
-def run(fault: Fault, **settings: str) -> None:
+def run(fault: Fault, *, is_waited_for: bool = False, **settings: str) -> None:
     """Run one fault; an error of the check names it."""
     try:
-        check(CipherWorld(fault, settings).run())
+        if is_waited_for:
+            found, _ = run_waiting(fault, dict(settings))
+        else:
+            found = CipherWorld(fault, settings).run()
+        check(found)
     except BaseException as error:
         error.add_note(f"{fault}")
         raise

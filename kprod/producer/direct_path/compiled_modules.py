@@ -52,6 +52,9 @@ COMPILED_MODULES = (
 )
 """Each `.py` with a `.pxd` that runs on the path; a `.pyx` has no interpreted form."""
 
+COMPILED_TLS_MODULES = ("kprod.network.tls_transport",)
+"""Those that run with TLS only, and load OpenSSL."""
+
 
 def interpreted_modules(names: Iterable[str] = COMPILED_MODULES) -> list[str]:
     """Find modules that are not compiled.

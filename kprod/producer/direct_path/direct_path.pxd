@@ -7,7 +7,9 @@ from kprod._core.send.send_path cimport SendPath
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
+from kprod._core.signal_handlers cimport may_run_handlers, settle_collector
 from kprod.producer.direct_path.response_wait cimport ResponseWait
+from kprod.network.channel cimport Channel
 from kprod.network.client cimport NetworkClient
 from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest
@@ -31,7 +33,9 @@ cdef class DirectPath(SleepHook):
     cdef public ResponseWait _response_wait
     cdef public Sender _sender
     cdef public object _sender_lock
+    cdef public object _main_ident
     cdef public int64_t _sleeps_until_ms
+    cdef public bint uses_tls
 
     cpdef before_sleep(self, int64_t until_ms)
     cpdef after_sleep(self)
@@ -62,6 +66,9 @@ cdef class DirectPath(SleepHook):
         in_flight=InFlightRequest, request=ProduceRequest, now_ms=int64_t,
     )
     cpdef _complete(self)
+
+
+cpdef bint _can_peek(Channel channel) except -1
 
 
 cpdef ProduceRequest _single_batch_request(InFlightRequest in_flight)

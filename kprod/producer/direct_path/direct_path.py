@@ -21,6 +21,11 @@ run during a system call that releases the GIL: they do not get the lock, and a 
 record meanwhile wakes the sender. In every other case nothing is touched and the sender is woken; a
 response is therefore looked at before it is taken out of the socket.
 
+With TLS three more rules hold. CPython's `ssl` runs signal handlers inside its calls, so on the
+main thread the path is taken only while no handler but Ctrl-C's is installed, which is postponed.
+Decrypted bytes cannot return to the socket: what a peek has received and the caller does not take
+is handed over to the sender. A session whose methods are Python code is the sender's.
+
 Nothing tells in advance whether a caller will wait. A record that was waited for makes the next one
 go this way, and one that was not ends it.
 
@@ -41,7 +46,13 @@ from kprod._core.clock import SystemClock
 from kprod._core.collector import pause, resume
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.send.send_path import SendPath
+from kprod._core.signal_handlers import (
+    main_thread_ident,
+    may_run_handlers,
+    settle_collector,
+)
 from kprod._core.wire.acknowledgements import read_acknowledgements
+from kprod.network.channel import Channel
 from kprod.network.client import NetworkClient
 from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest
@@ -65,6 +76,7 @@ class DirectPath(SleepHook):
 
     Attributes:
         is_awaited: Whether the previous record was waited for.
+        uses_tls: Whether connections use TLS; set before the first send.
     """
 
     def __init__(
@@ -90,6 +102,8 @@ class DirectPath(SleepHook):
         super().__init__(max(request_timeout_ms, SLEEP_MIN_MS))
         self.is_awaited: bool = False
         self._request_timeout_ms = request_timeout_ms
+        self.uses_tls: bool = False
+        self._main_ident: object = main_thread_ident()
         self._sender = sender
         self._client = client
         self._accumulator = accumulator
@@ -183,12 +197,18 @@ class DirectPath(SleepHook):
         lock.
 
         Returns:
-            True if it was acquired.
+            True if it was acquired. Never with TLS where a signal handler might run meanwhile.
         """
-        if not self._sender_lock.acquire(False):  # noqa: FBT003
-            return False
         pause()
-        return True
+        if self.uses_tls:
+            settle_collector()
+            if may_run_handlers(self._main_ident):
+                resume()
+                return False
+        if self._sender_lock.acquire(False):  # noqa: FBT003
+            return True
+        resume()
+        return False
 
     def _unlock(self) -> None:
         resume()
@@ -202,7 +222,7 @@ class DirectPath(SleepHook):
         if not accumulator.is_alone(queue):
             return False
         connection = client.idle_connection(queue.ring_node_id, now_ms)
-        if connection is None:
+        if connection is None or not _can_peek(connection.channel):
             return False
         sender.send_ready([queue.ring_node_id], now_ms)
         self._response_wait.set_request(connection)
@@ -235,6 +255,8 @@ class DirectPath(SleepHook):
         self._complete()
         if result.done:
             return _COMPLETED
+        if self._response_wait.hand_over():
+            return _DECLINED
         if not self._response_wait.pause_selector():
             return _DECLINED
         self._is_waiting = True
@@ -293,6 +315,11 @@ class DirectPath(SleepHook):
     def _fail(self, error: BaseException) -> None:
         self._failure = error
         self._path.wake_sender()
+
+
+def _can_peek(channel: Channel | None) -> bool:
+    """Whether the channel's response can be peeked, and nothing that was peeked is left."""
+    return channel is not None and channel.transport.peeks and not channel.has_input
 
 
 def _single_batch_request(in_flight: InFlightRequest | None) -> ProduceRequest | None:

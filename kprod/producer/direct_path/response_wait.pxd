@@ -39,3 +39,6 @@ cdef class ResponseWait:
 
     @cython.locals(paused=NodeConnection)
     cpdef resume_selector(self)
+
+    @cython.locals(connection=NodeConnection, channel=Channel)
+    cpdef bint hand_over(self) except -1

@@ -5,8 +5,9 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 An application's thread may wait here while the client's thread sleeps in its selector. The response
 must not wake the client's thread, so the selector does not watch the connection during the wait.
-The response is peeked before it is read from the socket; one that is not for the waiting caller is
-left to the client.
+The response is peeked before it is read; one that is not for the waiting caller is left to the
+client. With TLS a peek takes ciphertext out of the socket, where no selector sees it any more:
+`hand_over` tells the client of it.
 
 Invariants.
     The connection belongs to the client throughout, which may send on it, serve it and close it;
@@ -102,9 +103,22 @@ class ResponseWait:
         """Make the selector watch again, if a response is awaited; the next send does it, too."""
         paused = self._paused
         self._paused = None
-        if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
+        if paused is None or paused.events != EVENT_NONE or paused.channel is None:
             return
-        paused.watch(EVENT_READ)
+        if paused.requests.newest is not None or paused.channel.has_input:
+            paused.watch_channel(paused.channel)
+
+    def hand_over(self) -> bool:
+        """Make the client process input that `peek` has received, if there is any.
+
+        Returns:
+            Whether there is; the selector then reports the connection immediately.
+        """
+        connection, channel = self._connection, self._channel
+        if connection is None or channel is None or not channel.has_input:
+            return False
+        connection.watch_channel(channel)
+        return True
 
     def wait(self, timeout_s: float) -> None:
         """Wait until data has arrived, `release` was called, or an hour has passed.
@@ -159,6 +173,8 @@ class ResponseWait:
             connection.take_frame(frame, now_ms)
         except Exception as error:  # noqa: BLE001 - most likely a MemoryError
             fail_later(connection, error)
+        if channel.has_input:
+            connection.watch_channel(channel)
 
     def close(self) -> None:
         """Drop the descriptors, which a waiting thread still references; no new wait starts."""

@@ -60,22 +60,24 @@ def main(*, admits_interpreted: bool) -> None:
     _interpret_sources()
     # Only now, or they would be loaded as extension modules.
     import kprod  # noqa: PLC0415
-    from kprod.broker import EmbeddedCluster  # noqa: PLC0415
+    from kprod.broker import BrokerSecurity, EmbeddedCluster  # noqa: PLC0415
     from kprod.producer.wiring import Environment  # noqa: PLC0415
 
     seen: set[str] = set()
-    with (
-        EmbeddedCluster(brokers=1, topics={"orders": 2, "others": 1}) as cluster,
-        kprod.Producer(
-            bootstrap_servers=cluster.bootstrap_servers,
-            linger_ms=0,
-            environment=Environment(admits_interpreted=admits_interpreted),
-        ) as producer,
-    ):
-        assert (producer._kprod.path.direct_path is not None) == admits_interpreted
-        for kind in KINDS.values() if admits_interpreted else ():
-            seen |= _modules_run_by(producer, {"topic": "orders", "value": b"v", **kind})
-        producer.send("orders", b"v").result(30)
+    for protocol in ("PLAINTEXT", "SSL"):
+        security = BrokerSecurity(protocol=protocol)
+        with (
+            EmbeddedCluster(1, {"orders": 2, "others": 1}, security=security) as cluster,
+            kprod.Producer(
+                cluster.client_settings(),
+                linger_ms=0,
+                environment=Environment(admits_interpreted=admits_interpreted),
+            ) as producer,
+        ):
+            assert (producer._kprod.path.direct_path is not None) == admits_interpreted
+            for kind in KINDS.values() if admits_interpreted else ():
+                seen |= _modules_run_by(producer, {"topic": "orders", "value": b"v", **kind})
+            producer.send("orders", b"v").result(30)
     sys.stdout.write("\n".join(sorted(seen)))
 
 
