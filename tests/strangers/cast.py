@@ -39,10 +39,11 @@ class Stranger:
     """One member's process, and the records that it says it has read."""
 
     def __init__(self, command: list[str], errors: Path) -> None:
-        """Start it."""
+        """Start it; a member of `member.py` is ready, and waits for `go`, when it has loaded."""
         self._errors = errors.open("ab")
         self._process = subprocess.Popen(
             command,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -50,9 +51,11 @@ class Stranger:
         )
         self.seen: set[Place] = set()
         self.findings: list[str] = []
+        self.is_ready = threading.Event()
         self._next: dict[int, int | None] | None = None  # by owned partition; None until it tells
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._output = self._process.stdout
+        self._input, self._output = self._process.stdin, self._process.stdout
         self._reader = threading.Thread(target=self._read, args=(self._output,))
         self._reader.start()
 
@@ -60,6 +63,11 @@ class Stranger:
     def is_running(self) -> bool:
         """Whether the process lives."""
         return self._process.poll() is None
+
+    def go(self) -> None:
+        """Let it connect."""
+        self._input.write("go\n")
+        self._input.flush()
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -75,12 +83,16 @@ class Stranger:
             raise
         finally:
             self._reader.join()
+            self._input.close()
             self._output.close()
             self._errors.close()
         return code
 
     def _read(self, lines: Iterable[str]) -> None:
         for line in lines:
+            if line.startswith("ready"):
+                self.is_ready.set()
+                continue
             numbers = [int(each) for each in re.findall(r"\d+", line)]
             if line.startswith(("assigned", "revoked")):
                 self._change_hands(numbers, is_gained=line.startswith("assigned"))
@@ -160,8 +172,13 @@ class Cast:
 
     def start(self, name: str) -> None:
         """Start a member."""
+        self.members[name] = self.loading(name)
+        self.members[name].go()
+
+    def loading(self, name: str) -> Stranger:
+        """Start a member's program, which waits for `go` if it can."""
         command = self._command(name, self._servers)
-        self.members[name] = Stranger(command, self.directory / f"{name}.err")
+        return Stranger(command, self.directory / f"{name}.err")
 
     def end(self, name: str, number: signal.Signals) -> None:
         """End a member."""

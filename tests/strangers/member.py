@@ -2,8 +2,8 @@
 
     python -m tests.strangers.member '{"client": "confluent", "servers": "127.0.0.1:9092", ...}'
 
-It prints partition and offset of each record, a line each, before it commits; kprod's also prints
-which partitions it gets and gives up.
+It prints `ready` and waits for a line. Then it prints partition and offset of each record, a line
+each, before it commits; kprod's also prints which partitions it gets and gives up.
 """
 
 import asyncio
@@ -222,6 +222,9 @@ def main() -> None:
     """Read as the one argument says."""
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
     wish = json.loads(sys.argv[1])
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
     READERS[wish["client"]](wish, Stop())
 
 

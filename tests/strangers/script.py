@@ -73,8 +73,7 @@ def _restart(stage: Stage, name: str) -> None:
     def generations() -> list[int]:
         return [generation for instance, generation in stage.joins[count:] if instance == name]
 
-    stage.end(name, signal.SIGKILL)
-    stage.start(name)
+    stage.replace(name)
     stage.wait("the instance has joined again", lambda: bool(generations()))
     assert generations()[0] == before.generation
     stage.load()

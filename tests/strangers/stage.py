@@ -6,6 +6,7 @@ the time: in no generation may a partition have two owners, and generations only
 Thread-safety: the test's thread, but for what it says.
 """
 
+import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,7 @@ class Stage(Cast):
         directory: Path,
         *,
         is_static: bool,
+        waits: bool = True,
         steps_back: bool = False,
         partitions: int = PARTITIONS,
     ) -> None:
@@ -82,6 +84,7 @@ class Stage(Cast):
             command: See `Command`.
             directory: For the logs of the cluster, and the members' errors.
             is_static: Whether members keep their place when they end.
+            waits: Whether a member waits for `go` when it is ready.
             steps_back: Whether the client may commit a lower offset after a higher one.
             partitions: The topic's.
         """
@@ -93,6 +96,7 @@ class Stage(Cast):
         super().__init__(command, directory, self.cluster.bootstrap_servers, partitions)
         self._steps_back = steps_back
         self.is_static = is_static
+        self._waits = waits
         self.watch = Watch(self.cluster)
         self.watch.start()
 
@@ -118,6 +122,20 @@ class Stage(Cast):
             return self.cluster.group(GROUP)
         except Rejected:
             return None
+
+    def replace(self, name: str) -> None:
+        """Kill a member, and start it again; how long its program loads plays no part."""
+        if not self._waits:
+            self.end(name, signal.SIGKILL)
+            self.start(name)
+            return
+        other = self.loading(name)
+        try:
+            self.wait("the next member is ready", other.is_ready.is_set)
+        finally:
+            self.end(name, signal.SIGKILL)
+            self.members[name] = other
+        other.go()
 
     def described(self) -> str:
         """Describe the group for an error's text."""

@@ -15,7 +15,8 @@ from tests.strangers.stage import Stage
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-SESSION_MS = 6_000
+SESSION_MS, STATIC_SESSION_MS = 6_000, 20_000
+"""The second is longer than Java takes to start on a machine with much to do."""
 
 
 def console_consumer(tools: KafkaTools, *, is_static: bool) -> Command:
@@ -28,7 +29,7 @@ def console_consumer(tools: KafkaTools, *, is_static: bool) -> Command:
     def command(name: str, servers: str) -> list[str]:
         settings = {
             "client.id": name,
-            "session.timeout.ms": SESSION_MS,
+            "session.timeout.ms": STATIC_SESSION_MS if is_static else SESSION_MS,
             "heartbeat.interval.ms": 300,
             "auto.commit.interval.ms": 200,
             **({"group.instance.id": name} if is_static else {}),
@@ -49,7 +50,7 @@ def console_consumer(tools: KafkaTools, *, is_static: bool) -> Command:
 def test_console_consumers(kafka_artifacts: Artifacts, tmp_path: Path, *, is_static: bool) -> None:
     """They go through the whole script."""
     command = console_consumer(KafkaTools(kafka_artifacts), is_static=is_static)
-    with Stage(command, tmp_path, is_static=is_static) as stage:
+    with Stage(command, tmp_path, is_static=is_static, waits=False) as stage:
         assert run(stage) == len(stage.expected)
 
 
@@ -70,7 +71,8 @@ def stage(tools: KafkaTools, tmp_path: Path) -> Iterator[Stage]:
     Yields:
         Its stage.
     """
-    with Stage(console_consumer(tools, is_static=False), tmp_path, is_static=False) as opened:
+    command = console_consumer(tools, is_static=False)
+    with Stage(command, tmp_path, is_static=False, waits=False) as opened:
         opened.start("a")
         opened.load()
         opened.settle(1)
