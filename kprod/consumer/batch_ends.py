@@ -2,12 +2,13 @@
 # distutils: extra_compile_args = -Os
 """Finds the last offset in a Fetch response from the batch headers, without decoding records.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Thread-safety: pure functions.
 Source: RecordBatch and LegacyRecord (clients 4.3.1) for the positions of the fields.
 """
 
 import struct
-from typing import NamedTuple
 
 from kprod._core.layout import BatchLayout, Magic
 
@@ -19,16 +20,17 @@ _DELTA_AT = 23
 _V2_BYTES_MIN = 61
 
 
-class BatchEnd(NamedTuple):
-    """The end of the last whole batch.
+class BatchEnd:  # noqa: B903 - a named tuple would be made by Python code
+    """The end of the last whole batch; immutable.
 
     Attributes:
         next_offset: Offset after the batch's last one.
         leader_epoch: The batch's leader epoch; −1 for a format without one.
     """
 
-    next_offset: int
-    leader_epoch: int
+    def __init__(self, next_offset: int, leader_epoch: int) -> None:
+        self.next_offset: int = next_offset
+        self.leader_epoch: int = leader_epoch
 
 
 def last_batch(records: memoryview) -> BatchEnd | None:

@@ -176,6 +176,8 @@ class ConsumerEngine:
         self.reading.forget_reader()
         self.parts.hand_over.interrupt()
         self.parts.thread.close_after_fork()
+        if self.parts.direct_read is not None:
+            self.parts.direct_read.close_after_fork()
         self.parts.client.close_after_fork()
 
     def last_steps(self) -> list[Callable[[], object]]:

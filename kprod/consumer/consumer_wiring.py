@@ -15,8 +15,10 @@ from kprod.config import NetworkSettings
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.deserializers import RecordDeserializers
+from kprod.consumer.direct_read import DirectRead
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetch_listener import FetchListener
+from kprod.consumer.fetch_plan import FetchPlan
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.group.group_starts import StartListener
 from kprod.consumer.group_wiring import add_group
@@ -27,6 +29,7 @@ from kprod.consumer.offset_reset import OffsetReset
 from kprod.consumer.open_block import DecodingTerms
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition
+from kprod.consumer.read_modules import READ_MODULES
 from kprod.consumer.read_replica import ReadReplicas
 from kprod.consumer.topic_listing import TopicListing
 from kprod.consumer.topic_watch import TopicWatch
@@ -35,6 +38,7 @@ from kprod.errors import KprodError
 from kprod.lifetime.loop_thread import LoopThread
 from kprod.metrics.state_log import OnNote, StateLog
 from kprod.network.client import NetworkClient
+from kprod.network.compiled_modules import interpreted_modules
 from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.security import Security
 from kprod.timer.timer import Timer
@@ -48,22 +52,26 @@ class ConsumerEnvironment:
     Attributes:
         clock: Monotonic and wall clock.
         rng: Random numbers for jitter.
+        admits_interpreted: Whether the direct path is used although modules on it are interpreted
+            (`COMPILED_MODULES`), for tracing.
         io: Opens selector, resolver and sockets.
         is_threaded: Whether to start the I/O thread; if not, waiting threads run the loop.
         on_note: Called with each state change of the consumer and its connections.
     """
 
-    __slots__ = ("clock", "io", "is_threaded", "on_note", "rng")
+    __slots__ = ("admits_interpreted", "clock", "io", "is_threaded", "on_note", "rng")
 
     def __init__(
         self,
         *,
+        admits_interpreted: bool = False,
         clock: SystemClock | None = None,
         rng: random.Random | None = None,
         io: Callable[[NetworkSettings], NetworkIO] = system_io,
         is_threaded: bool = True,
         on_note: OnNote | None = None,
     ) -> None:
+        self.admits_interpreted: bool = admits_interpreted
         self.clock: SystemClock = clock or SystemClock()
         self.rng: random.Random = rng or random.Random()  # noqa: S311 - jitter
         self.io: Callable[[NetworkSettings], NetworkIO] = io
@@ -93,6 +101,7 @@ def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
     _add_reading(engine)
     _add_questions(engine, world)
     _add_loop(engine, world)
+    _open_direct_read(parts, world)
     parts.thread = LoopThread(
         "consumer",
         parts.loop.run_once,
@@ -102,6 +111,27 @@ def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
     )
     parts.mailbox.wake = parts.client.wakeup
     return engine
+
+
+def _open_direct_read(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
+    """Enable the direct path, if the settings allow it and all its modules are compiled."""
+    config = parts.config
+    is_compiled = world.admits_interpreted or not interpreted_modules(READ_MODULES)
+    if (
+        not world.is_threaded
+        or config.security.uses_tls  # the socket has ciphertext
+        or not parts.client.io.selector.can_pause
+        or not is_compiled
+    ):
+        return
+    parts.client.direct_path = parts.direct_read = DirectRead(
+        parts.client,
+        parts.fetcher,
+        parts.buffer,
+        parts.mailbox,
+        clock=world.clock,
+        request_timeout_ms=config.request_timeout_ms,
+    )
 
 
 def _add_network(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
@@ -160,19 +190,26 @@ def _add_questions(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
         reads_committed=settings.reads_committed,
         timeout_ms=config.request_timeout_ms,
     )
+    replicas = ReadReplicas(parts.metadata, config.metadata_max_age_ms)
+    parts.plan = FetchPlan(
+        settings,
+        parts.metadata,
+        replicas=replicas,
+        backoff=_backoff_of(config),
+        rng=world.rng,
+    )
     parts.fetcher = Fetcher(
         settings,
         parts.client,
         parts.metadata,
+        plan=parts.plan,
         buffer=parts.buffer,
-        replicas=ReadReplicas(parts.metadata, config.metadata_max_age_ms),
-        backoff=_backoff_of(config),
-        rng=world.rng,
+        replicas=replicas,
         listener=FetchListener(
             out_of_range=engine.faults.on_out_of_range,
             truncated=engine.faults.on_truncated,
             failed=lambda partition, error: parts.topics.note(partition.key, error),
-            works=lambda partition: parts.topics.forget_problem(partition.key),
+            works=parts.topics.works,
         ),
     )
 
@@ -217,6 +254,7 @@ def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
             lookup=parts.lookup,
             reset=reset,
             truncation=truncation,
+            plan=parts.plan,
             fetcher=parts.fetcher,
             topics=parts.topics,
             listing=TopicListing(

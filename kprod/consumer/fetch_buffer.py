@@ -2,6 +2,8 @@
 # distutils: extra_compile_args = -Os
 """Fetched records that were not returned yet, and the memory that they use.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 The I/O thread adds blocks of records; the polling thread takes them in order of arrival. No
 partition starves: the broker rotates the partitions of a response, and a partition has at most
 `AHEAD_MAX` blocks here.
@@ -163,6 +165,10 @@ class FetchBuffer:
         if self._has_news:
             self._has_news = False
             self._notify()
+
+    def forget_news(self) -> None:
+        """Wake nobody for the added blocks, since the polling thread itself has added them."""
+        self._has_news = False
 
     def take_freed(self) -> None:
         """Update the counters with the blocks that the polling thread has freed."""

@@ -1,4 +1,8 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The callbacks of a fetcher, and its counters.
+
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 Thread-safety: the I/O thread; counts are read by any thread.
 """
@@ -35,8 +39,6 @@ class FetchCounts:
         latency_ms_total: Total latency of all fetches.
         latency_ms_max: Longest latency of a fetch.
     """
-
-    __slots__ = ("bytes_total", "fetch_count", "latency_ms_max", "latency_ms_total")
 
     def __init__(self) -> None:
         self.fetch_count: int = 0

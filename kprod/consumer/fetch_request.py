@@ -1,23 +1,41 @@
 # cython: annotation_typing=False, nonecheck=True
 # distutils: extra_compile_args = -Os
-"""The fields of a Fetch request that are the same for all partitions; leaders in its response.
+"""A Fetch request: its bytes, its bounds, and the leaders that its response names.
 
-Thread-safety: pure functions.
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+Thread-safety: the I/O thread.
 Source: FetchRequest.json and FetchResponse.json (kafka-clients 4.3.1); KIP-74, KIP-951.
 """
 
 import functools
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kprod._core.wire.fetch_frames import (
+    lone_fetch_frame,
+    partition_fields,
+    read_lone_fetch,
+    session_fields,
+)
 from kprod._core.wire.wire_bounds import Bounds
+from kprod._core.wire.wire_plan import encode_uvarint
 from kprod.cluster.snapshot import LeaderHint
 from kprod.config import FetchSettings
-from kprod.consumer.fetch_session import NAMES_VERSIONS
+from kprod.consumer.fetch_session import IDS_FIRST_VERSION, NAMES_VERSIONS, SessionRequest
 from kprod.model import Node
-from kprod.network.client_request import ANSWER_BYTES, ClientRequest
+from kprod.network.client_request import ANSWER_BYTES, ClientRequest, Outcome
+from kprod.network.framing import Frame
+from kprod.network.outgoing import OutgoingFrame
 from kprod.protocol.api import ApiKey
+from kprod.protocol.headers import encode_request_header
 
+LONE_FETCH_FROM = 12  # the first version that `lone_fetch_frame` writes
+_FETCH = ApiKey.FETCH
+_TAGGED_REPLICA_FROM = 15  # from this version on the replica's id is a tagged field
+_SIZE_BYTES = 4
+_ID_BYTES = 16
 _NO_REPLICA = -1  # marks a consumer, not a follower
 _PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its records
 _ABORTED_BYTES = 16 << 20  # the aborted transactions of a response: about 50,000
@@ -43,24 +61,150 @@ def fetch_fields(settings: FetchSettings, bytes_max: int) -> dict[str, Any]:
     }
 
 
-def closing_fetch(
-    settings: FetchSettings, node_id: int, session_fields: Mapping[str, Any]
-) -> ClientRequest:
+class FetchTerms:
+    """The parameters that all requests of a fetcher share.
+
+    Attributes:
+        settings: The consumer's settings of fetches.
+        reads_committed: Whether records of open and aborted transactions are skipped.
+        timeout_ms: Time from sending a request to its response.
+    """
+
+    def __init__(self, settings: FetchSettings) -> None:
+        """Keep the parameters.
+
+        Args:
+            settings: The consumer's settings of fetches.
+        """
+        self.settings = settings
+        self.reads_committed: bool = settings.reads_committed
+        self.timeout_ms: int = settings.request_timeout_ms + settings.fetch_max_wait_ms
+        self._opening = b""
+        self._opening_version = -1
+        self._closing = _compact(settings.client_rack) + b"\0"
+
+    def opening(self, version: int, client_id: str) -> bytes:
+        """Return the beginning of a lone fetch's frame, which all requests of a version share.
+
+        Args:
+            version: A version that `lone_fetch_frame` writes.
+            client_id: The client id.
+
+        Returns:
+            All bytes before `max_bytes`, with zeros for the size and the correlation id.
+        """
+        if version != self._opening_version:
+            replica = (_NO_REPLICA,) if version < _TAGGED_REPLICA_FROM else ()
+            numbers = (*replica, self.settings.fetch_max_wait_ms, self.settings.fetch_min_bytes)
+            header = encode_request_header(_FETCH, version, 0, client_id)
+            self._opening = bytes(_SIZE_BYTES) + header + struct.pack(f">{len(numbers)}i", *numbers)
+            self._opening_version = version
+        return self._opening
+
+    def frame(  # noqa: PLR0917 - called for each request; keywords cost time
+        self, part: SessionRequest, bytes_max: int, version: int, number: int, client_id: str
+    ) -> bytes:
+        """Write the frame of a lone fetch.
+
+        Args:
+            part: The session's part; `is_lone`.
+            bytes_max: Maximum size of the response.
+            version: A version that `lone_fetch_frame` writes.
+            number: The correlation id.
+            client_id: The client id.
+
+        Returns:
+            The frame, its size prefix included.
+        """
+        wanted, named = part.wanted, b""
+        if wanted is not None:
+            key = wanted.partition.key
+            by_id = version >= IDS_FIRST_VERSION
+            topic = wanted.topic_id.int.to_bytes(_ID_BYTES, "big") if by_id else _compact(key.topic)
+            named = topic + partition_fields(
+                key.partition,
+                wanted.leader_epoch,
+                wanted.offset,
+                wanted.last_epoch,
+                wanted.bytes_max,
+            )
+        session = session_fields(bytes_max, self.reads_committed, part.session_id, part.epoch)
+        opening = self.opening(version, client_id)
+        return lone_fetch_frame(opening, number, session, named, self._closing)
+
+
+class FetchRequest(ClientRequest):
+    """A Fetch request; a lone one, and its response, are written and read without the tables."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - its attributes; keywords cost time
+        self,
+        node_id: int,
+        part: SessionRequest,
+        bytes_max: int,
+        partition_count: int,
+        versions: tuple[int, int],
+        terms: FetchTerms,
+        on_complete: Callable[[Outcome], object],
+    ) -> None:
+        """Create a request.
+
+        Args:
+            node_id: The session's broker.
+            part: The session's part of the request.
+            bytes_max: Maximum size of the response; a first batch may be larger.
+            partition_count: Number of partitions in the session.
+            versions: First and last version to choose from.
+            terms: The fetcher's common parameters.
+            on_complete: Called once with the outcome, whose body is a `LoneFetch` or the fields.
+        """
+        self.node_id = node_id
+        self.api_key = _FETCH
+        self.on_complete = on_complete
+        self.versions = versions
+        self.expects_response = True
+        self.timeout_ms = terms.timeout_ms
+        self._part = part
+        self._bytes_max = bytes_max
+        self._partition_count = partition_count
+        self._terms = terms
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
+        """See `ClientRequest.encode`."""
+        part, terms = self._part, self._terms
+        if version >= LONE_FETCH_FROM and part.is_lone:
+            return OutgoingFrame(
+                [terms.frame(part, self._bytes_max, version, correlation_id, client_id)]
+            )
+        self.body = fetch_fields(terms.settings, self._bytes_max) | part.fields()
+        return ClientRequest.encode(self, version, correlation_id, client_id)
+
+    def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
+        """Decode a response: a `LoneFetch` if it is one, otherwise its fields."""
+        lone = read_lone_fetch(frame, version)
+        if lone is not None:
+            return lone
+        self.bounds = fetch_bounds(
+            self._partition_count, reads_committed=self._terms.reads_committed
+        )
+        return ClientRequest.decode(self, version, frame)
+
+
+def closing_fetch(terms: FetchTerms, node_id: int, part: SessionRequest) -> ClientRequest:
     """Return the request that closes a session; its response does not matter.
 
     Args:
-        settings: As for `fetch_fields`.
+        terms: The fetcher's common parameters.
         node_id: The session's broker.
-        session_fields: The fields of `FetchSession.closing_request`.
+        part: The result of `FetchSession.closing_request`.
 
     Returns:
         The request.
     """
     return ClientRequest(
         node_id=node_id,
-        api_key=ApiKey.FETCH,
+        api_key=_FETCH,
         versions=NAMES_VERSIONS,
-        body={**fetch_fields(settings, 0), "max_wait_ms": 0, **session_fields},
+        body={**fetch_fields(terms.settings, 0), "max_wait_ms": 0, **part.fields()},
         on_complete=_ignore,
     )
 
@@ -139,3 +283,9 @@ def sound_nodes(body: Mapping[str, Any]) -> list[Node]:
 
 def _ignore(_: object) -> None:
     """Ignore the response to closing a session."""
+
+
+def _compact(text: str) -> bytes:
+    """Encode a text with its compact length."""
+    encoded = text.encode()
+    return encode_uvarint(len(encoded) + 1) + encoded

@@ -18,6 +18,15 @@ cdef class Wanted:
     cpdef bint is_sent_like(self, Wanted other) except -1
 
 
+cdef class SessionRequest:
+    cdef public int64_t session_id
+    cdef public int64_t epoch
+    cdef public object named
+    cdef public list forgotten
+
+    cpdef dict fields(self)
+
+
 cdef class FetchSession:
     cdef public dict wanted
     cdef public dict asked
@@ -33,7 +42,7 @@ cdef class FetchSession:
     cpdef bint drop(self, object key) except -1
 
     @cython.locals(named=dict, forgotten=list, wanted=Wanted)
-    cpdef dict next_request(self)
+    cpdef SessionRequest next_request(self)
 
     @cython.locals(named=dict, forgotten=list, wanted=Wanted, asked=Wanted)
     cpdef tuple _take_changes(self)
@@ -44,3 +53,6 @@ cdef class FetchSession:
 
 @cython.locals(by_topic=dict, wanted=Wanted, topic=dict)
 cdef list _topics(object named)
+
+
+cpdef Wanted wanted_in(object asked, object topic, object partition)

@@ -2,6 +2,8 @@
 # distutils: extra_compile_args = -Os
 """The client's part of a fetch session: only changes are sent to the broker.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A session begins with a full request, which names every partition. Later requests name only
 partitions that are new, changed or forgotten, and responses only partitions with records or errors.
 So a thousand idle partitions cost one small request in `fetch_max_wait_ms`.
@@ -17,16 +19,18 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kprod.cluster.snapshot import NO_TOPIC_ID
-from kprod.consumer.position import AssignedPartition
+from kprod.consumer.position import AssignedPartition, State
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 
+_FETCHING = State.FETCHING  # cached: attribute access on an enum class runs Python code
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
+_CLOSING_EPOCH = -1
 _EPOCH_MAX = 2**31 - 1
 NAMES_VERSIONS = (4, 12)  # topics are identified by name
-IDS_VERSIONS = (4, 17)  # from version 13 on by id
+IDS_VERSIONS = (4, 17)
+IDS_FIRST_VERSION = 13  # topics are identified by id from this version on
 
 LOST_CODES = frozenset(
     {
@@ -69,6 +73,16 @@ class Wanted:
         self.last_epoch: int = last_epoch
         self.bytes_max: int = bytes_max
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether records from this offset are awaited, which a change of position ends."""
+        partition = self.partition
+        return (
+            partition.number == self.number
+            and partition.fetch_offset == self.offset
+            and partition.state is _FETCHING
+        )
+
     def is_sent_like(self, other: "Wanted") -> bool:
         """Whether a request would have the same fields.
 
@@ -83,8 +97,56 @@ class Wanted:
             and self.leader_epoch == other.leader_epoch
             and self.last_epoch == other.last_epoch
             and self.bytes_max == other.bytes_max
-            and (self.topic_id is other.topic_id or self.topic_id == other.topic_id)
+            and self.topic_id.int == other.topic_id.int
         )
+
+
+class SessionRequest:
+    """The session's part of a request; immutable.
+
+    Attributes:
+        session_id: The session's id; 0 for none.
+        epoch: The session's epoch; −1 closes it.
+        named: The partitions that the request names.
+        forgotten: The partitions that the broker shall drop from the session.
+    """
+
+    def __init__(
+        self,
+        session_id: int,
+        epoch: int,
+        named: Mapping[TopicPartition, Wanted],
+        forgotten: list[Wanted],
+    ) -> None:
+        self.session_id: int = session_id
+        self.epoch: int = epoch
+        self.named: Mapping[TopicPartition, Wanted] = named
+        self.forgotten: list[Wanted] = forgotten
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether it names at most one partition, and forgets none."""
+        return len(self.named) <= 1 and not self.forgotten
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """A partition that is named; None if there is none."""
+        for wanted in self.named.values():
+            return wanted
+        return None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a request of any version; topics have both name and id.
+
+        Returns:
+            `session_id`, `session_epoch`, `topics` and `forgotten_topics_data`.
+        """
+        return {
+            "session_id": self.session_id,
+            "session_epoch": self.epoch,
+            "topics": _topics(self.named),
+            "forgotten_topics_data": _forgotten(self.forgotten) if self.forgotten else [],
+        }
 
 
 class FetchSession:
@@ -135,7 +197,7 @@ class FetchSession:
         self.wanted.pop(key, None)
         self.wanted[key] = wanted
         self._changed[key] = None
-        if wanted.topic_id == NO_TOPIC_ID:
+        if wanted.topic_id.int == 0:
             self._nameless[key] = None
 
     def drop(self, key: TopicPartition) -> bool:
@@ -152,12 +214,11 @@ class FetchSession:
         self._changed[key] = None
         return True
 
-    def next_request(self) -> dict[str, Any]:
-        """Return the session's fields of the next request, and record them as sent.
+    def next_request(self) -> SessionRequest:
+        """Return the session's part of the next request, and record it as sent.
 
         Returns:
-            `session_id`, `session_epoch`, `topics` and `forgotten_topics_data`; topics have both
-            name and id.
+            A request with all partitions, or with those that have changed.
         """
         if self.is_new:
             epoch = _FIRST_EPOCH
@@ -170,12 +231,7 @@ class FetchSession:
             epoch = self._epoch
             named, forgotten = self._take_changes()
         self._changed.clear()
-        return {
-            "session_id": self._session_id,
-            "session_epoch": epoch,
-            "topics": _topics(named),
-            "forgotten_topics_data": _forgotten(forgotten) if forgotten else [],
-        }
+        return SessionRequest(self._session_id, epoch, named, forgotten)
 
     def _take_changes(self) -> tuple[dict[TopicPartition, Wanted], list[Wanted]]:
         """Update `asked`; returns the partitions to name, and those to forget."""
@@ -183,7 +239,7 @@ class FetchSession:
         forgotten: list[Wanted] = []
         for key in self._changed:
             wanted, asked = self.wanted.get(key), self.asked.get(key)
-            if asked is not None and (wanted is None or asked.topic_id != wanted.topic_id):
+            if asked is not None and (wanted is None or asked.topic_id.int != wanted.topic_id.int):
                 forgotten.append(asked)
                 self._forget_name(asked)
                 asked = None
@@ -216,7 +272,7 @@ class FetchSession:
         """Whether the ids of all topics are known, those of forgotten partitions included."""
         for key in list(self._nameless):
             wanted, asked = self.wanted.get(key), self.asked.get(key)
-            if any(it is not None and it.topic_id == NO_TOPIC_ID for it in (wanted, asked)):
+            if any(it is not None and it.topic_id.int == 0 for it in (wanted, asked)):
                 return False
             del self._nameless[key]
         return True
@@ -242,16 +298,30 @@ class FetchSession:
         """Close the session and open a new one, since the broker may not know the last request."""
         self._begin_again()
 
-    def closing_request(self) -> dict[str, Any] | None:
-        """Return the fields of a request that closes the session; None without a session."""
+    def closing_request(self) -> SessionRequest | None:
+        """Return the part of a request that closes the session; None without a session."""
         if self._session_id == _NO_SESSION:
             return None
-        return {"session_id": self._session_id, "session_epoch": -1, "topics": []}
+        return SessionRequest(self._session_id, _CLOSING_EPOCH, {}, [])
 
     def _begin_again(self) -> None:
         self._epoch = _FIRST_EPOCH
         self.asked = {}
         self._changed = dict.fromkeys(self.wanted)
+
+
+def wanted_in(asked: Mapping[TopicPartition, Wanted], topic: str, partition: int) -> Wanted | None:
+    """Find a partition without creating a named tuple, which is Python code.
+
+    Args:
+        asked: The partitions of a request.
+        topic: The topic's name.
+        partition: The partition's index.
+
+    Returns:
+        The partition; None if it was not requested.
+    """
+    return asked.get((topic, partition))  # type: ignore[call-overload,no-any-return]
 
 
 def _forgotten(forgotten: Iterable[Wanted]) -> list[dict[str, Any]]:

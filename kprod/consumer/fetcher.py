@@ -2,9 +2,10 @@
 # distutils: extra_compile_args = -Os
 """Fetches records ahead of the application, within the memory limit.
 
-Each broker has at most one fetch in flight, always in a session (`fetch_session`). A partition is
-fetched while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX` waiting blocks. It
-is examined only when one of these changes (`consider`): idle partitions cost nothing.
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+Each broker has at most one fetch in flight, always in a session (`fetch_session`), for the
+partitions that `fetch_plan` has chosen.
 
 Memory. A request may ask for the free memory, minus the amounts of other requests. A broker may
 respond with one larger batch; so nothing is requested while less than `_LEAST_BYTES` are free. If
@@ -18,53 +19,61 @@ Thread-safety: the I/O thread.
 Source: Kafka Fetcher and AbstractFetch (clients 4.3.1); KIP-74, KIP-227, KIP-392, KIP-951.
 """
 
-import random
 from functools import partial
 from typing import Any
 
-from kprod.cluster.backoff import ExponentialBackoff
+from kprod._core.wire.fetch_frames import LoneFetch
 from kprod.cluster.metadata import Metadata
 from kprod.config import FetchSettings
 from kprod.consumer.batch_ends import last_batch
-from kprod.consumer.fetch_buffer import AHEAD_MAX, FetchBuffer, FetchedBlock, ResponseMemory
+from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, ResponseMemory
 from kprod.consumer.fetch_listener import FetchCounts, FetchListener
+from kprod.consumer.fetch_plan import FetchPlan
 from kprod.consumer.fetch_request import (
+    FetchRequest,
+    FetchTerms,
     aborted_transactions,
     closing_fetch,
-    fetch_bounds,
-    fetch_fields,
     leader_hints,
     sound_nodes,
 )
 from kprod.consumer.fetch_session import (
+    IDS_FIRST_VERSION,
     IDS_VERSIONS,
     LOST_CODES,
     NAMES_VERSIONS,
     FetchSession,
     Wanted,
+    wanted_in,
 )
 from kprod.consumer.offset_lookup import OFFSET_MAX
 from kprod.consumer.partition_texts import no_whole_batch
-from kprod.consumer.position import AssignedPartition, State
+from kprod.consumer.position import DROPPED, AssignedPartition, State
 from kprod.consumer.read_replica import ReadReplicas
 from kprod.errors import Disconnected, KprodError, RequestTimeout
 from kprod.model import Node, TopicPartition
 from kprod.network.client import NetworkClient
-from kprod.network.client_request import ClientRequest, Outcome
-from kprod.protocol.api import ApiKey
+from kprod.network.client_request import Outcome
 from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 
 _LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
+_SMALL_BYTES = 32 * 1024  # for `lone_node_id`: half of what `DirectRead` reads
+NO_NODE = -1
 _CUT_OFF_MAX = 3  # consecutive responses with a part of a batch and nothing else
-_LONG_MS = 60_000
-_DROPPED = -1  # no start has this number
-_IDS_FIRST_VERSION = 13
+_FETCHING = State.FETCHING  # cached: attribute access on an enum class runs Python code
 _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 
 class Fetcher:
-    """Fetches for one consumer; `counts` has its statistics."""
+    """Fetches for one consumer.
+
+    Attributes:
+        counts: Its statistics.
+        lone_node_id: The node id of the broker with the newest records, if these were few and of
+            one partition; −1 otherwise. The next records may be few, too, and the application may
+            wait for them.
+    """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a fetch
         self,
@@ -72,102 +81,32 @@ class Fetcher:
         client: NetworkClient,
         metadata: Metadata,
         *,
+        plan: FetchPlan,
         buffer: FetchBuffer,
         replicas: ReadReplicas,
-        backoff: ExponentialBackoff,
-        rng: random.Random,
         listener: FetchListener,
     ) -> None:
-        """Start with no partitions.
+        """Start without a fetch in flight.
 
         Args:
             settings: Sizes and wait times.
             client: Sends the requests.
-            metadata: Provides leaders, epochs and topic ids.
+            metadata: Provides the nodes; gets the leaders that responses name.
+            plan: The partitions to fetch.
             buffer: Gets the records.
-            replicas: Chooses the node to fetch from.
-            backoff: Delay between attempts.
-            rng: Random numbers for jitter.
+            replicas: Gets the replicas that leaders name.
             listener: Called for partitions that were fetched, truncated, out of range or failed.
         """
-        self._settings = settings
+        self._terms = FetchTerms(settings)
         self._client = client
         self._metadata = metadata
+        self._plan = plan
         self._buffer = buffer
         self._replicas = replicas
-        self._backoff = backoff
-        self._rng = rng
         self._listener = listener
-        self._sessions: dict[int, FetchSession] = {}
-        self._node_of: dict[TopicPartition, int] = {}  # the node whose session has the partition
         self._asked_bytes: dict[int, int] = {}  # requested bytes of fetches in flight, by node
-        self._put_off: dict[AssignedPartition, None] = {}
-        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
-        self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
         self.counts: FetchCounts = FetchCounts()
-
-    def consider(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Start or stop fetching a partition, or change its node, according to its present state.
-
-        Args:
-            partition: A partition whose state has changed.
-            now_ms: Monotonic time.
-        """
-        key = partition.key
-        may_fetch = (
-            partition.state is State.FETCHING
-            and partition.number == partition.start.number
-            and not partition.paused
-            and partition.ahead_count < AHEAD_MAX
-        )
-        if may_fetch and partition.retry_at_ms > now_ms:
-            self._put_off[partition] = None
-            may_fetch = False
-        node = self._replicas.node_of(key, now_ms) if may_fetch else None
-        if may_fetch and node is None:
-            self._metadata.request_update_for_topic(key.topic)  # calls `consider` again
-        node_id = -1 if node is None else node.node_id
-        if self._node_of.get(key, node_id) != node_id:
-            self._leave(partition)
-        if node is None:
-            return
-        snapshot = self._metadata.snapshot
-        session = self._sessions.get(node_id)
-        if session is None:
-            session = self._sessions[node_id] = FetchSession()
-        session.want(
-            Wanted(
-                partition,
-                partition.number,
-                topic_id=snapshot.topic_id_of(key.topic),
-                leader_epoch=snapshot.leader_epoch_of(key.topic, key.partition),
-                offset=partition.fetch_offset,
-                last_epoch=partition.fetch_epoch,
-                bytes_max=self._share_bytes,
-            )
-        )
-        self._node_of[key] = node_id
-
-    def drop(self, partition: AssignedPartition) -> None:
-        """Stop fetching a partition that is no longer assigned.
-
-        Args:
-            partition: Any partition.
-        """
-        self._put_off.pop(partition, None)
-        self._leave(partition)
-        partition.number = _DROPPED  # responses of fetches in flight are ignored
-
-    def _leave(self, partition: AssignedPartition) -> None:
-        """Remove a partition from its session, unless it was assigned again since."""
-        node_id = self._node_of.get(partition.key)
-        if node_id is None:
-            return
-        session = self._sessions[node_id]
-        wanted = session.wanted.get(partition.key)
-        if wanted is not None and wanted.partition is partition:
-            session.drop(partition.key)
-            del self._node_of[partition.key]
+        self.lone_node_id: int = NO_NODE
 
     def send(self, now_ms: int) -> int:
         """Send a fetch to each broker that has partitions to fetch and no fetch in flight.
@@ -178,14 +117,14 @@ class Fetcher:
         Returns:
             Milliseconds until the next attempt; connection events may come earlier.
         """
-        wait_ms = self._take_put_off(now_ms)
+        wait_ms = self._plan.take_due(now_ms)
         ready: list[tuple[Node, FetchSession]] = []
-        for node_id, session in list(self._sessions.items()):
+        for node_id, session in list(self._plan.sessions.items()):
             if node_id in self._asked_bytes:
                 continue
             node = self._metadata.snapshot.nodes.get(node_id)
             if not session.wanted and node is None:
-                del self._sessions[node_id]  # the node has left the cluster
+                del self._plan.sessions[node_id]  # the node has left the cluster
             elif not session.wanted:
                 continue
             elif node is None:
@@ -200,25 +139,38 @@ class Fetcher:
             self._send(node, session, len(ready) - index, now_ms)
         return wait_ms
 
+    def send_to(self, node_id: int, now_ms: int) -> bool:
+        """Send the next fetch to one broker; no Python code runs.
+
+        Args:
+            node_id: The node id of a broker without a fetch in flight.
+            now_ms: Monotonic time.
+
+        Returns:
+            False, without a change, if the broker is not ready, so that `send` must be called.
+        """
+        session = self._plan.sessions.get(node_id)
+        if session is None or not session.wanted:
+            return True
+        node = self._metadata.snapshot.nodes.get(node_id)
+        if (
+            node is None
+            or node_id in self._asked_bytes
+            or not self._client.is_ready(node_id, now_ms)
+        ):
+            return False
+        self._send(node, session, 1, now_ms)
+        return True
+
     def close_sessions(self, now_ms: int) -> None:
         """Close the sessions of all brokers without a fetch in flight."""
-        for node_id, session in self._sessions.items():
-            fields = session.closing_request()
-            if fields is not None and node_id not in self._asked_bytes:
-                self._client.send(closing_fetch(self._settings, node_id, fields), now_ms)
-
-    def _take_put_off(self, now_ms: int) -> int:
-        wait_ms = _LONG_MS
-        for partition in list(self._put_off):
-            if partition.retry_at_ms <= now_ms:
-                del self._put_off[partition]
-                self.consider(partition, now_ms)
-            else:
-                wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
-        return wait_ms
+        for node_id, session in self._plan.sessions.items():
+            part = session.closing_request()
+            if part is not None and node_id not in self._asked_bytes:
+                self._client.send(closing_fetch(self._terms, node_id, part), now_ms)
 
     def _send(self, node: Node, session: FetchSession, shares: int, now_ms: int) -> None:
-        settings, buffer = self._settings, self._buffer
+        terms, buffer = self._terms, self._buffer
         asked_bytes = sum(self._asked_bytes.values()) if self._asked_bytes else 0
         free_bytes = buffer.free_bytes - asked_bytes
         if free_bytes < _LEAST_BYTES:
@@ -229,19 +181,20 @@ class Fetcher:
             if buffer.held_bytes or asked_bytes:
                 return  # a freed block or a response causes the next turn
             free_bytes = buffer.capacity_bytes
-        bytes_max = min(settings.fetch_max_bytes, max(_LEAST_BYTES, free_bytes // shares))
+        most_bytes = terms.settings.fetch_max_bytes
+        bytes_max = min(most_bytes, max(_LEAST_BYTES, free_bytes // shares))
         self._asked_bytes[node.node_id] = bytes_max
         versions = IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS
-        body = fetch_fields(settings, bytes_max) | session.next_request()
+        part = session.next_request()
         self._client.send(
-            ClientRequest(
-                node_id=node.node_id,
-                api_key=ApiKey.FETCH,
-                versions=versions,
-                body=body,
-                on_complete=partial(self._complete, session, session.asked),
-                timeout_ms=settings.request_timeout_ms + settings.fetch_max_wait_ms,
-                bounds=fetch_bounds(len(session.asked), reads_committed=settings.reads_committed),
+            FetchRequest(
+                node.node_id,
+                part,
+                bytes_max,
+                len(session.asked),
+                versions,
+                terms,
+                partial(self._complete, session, session.asked),
             ),
             now_ms,
         )
@@ -254,6 +207,9 @@ class Fetcher:
             assert outcome.error is not None  # noqa: S101 - an outcome has one or the other
             self._fail_all(outcome, session, asked, outcome.error)
             return
+        if isinstance(outcome.body, LoneFetch):
+            self._take_lone(session, asked, outcome)
+            return
         if (code := outcome.body["error_code"]) in LOST_CODES:
             session.forget()
             return
@@ -263,7 +219,7 @@ class Fetcher:
             return
         self.counts.note(outcome.latency_ms)
         session.note_response(outcome.body["session_id"])
-        names = session.names_by_id if outcome.version >= _IDS_FIRST_VERSION else None
+        names = session.names_by_id if outcome.version >= IDS_FIRST_VERSION else None
         hints = leader_hints(outcome.body, names)
         if hints:
             self._metadata.apply_leader_hints(hints, sound_nodes(outcome.body))
@@ -280,8 +236,38 @@ class Fetcher:
         self._metadata.request_update()
         for wanted in asked.values():
             self._replicas.forget(wanted.partition.key)
-            if wanted.partition.number != _DROPPED:
+            if wanted.partition.number != DROPPED:
                 self._fail(wanted.partition, error, outcome.now_ms)
+
+    def _take_lone(
+        self, session: FetchSession, asked: dict[TopicPartition, Wanted], outcome: Outcome
+    ) -> None:
+        """Process a response without errors, with records of one partition or of none."""
+        answer: LoneFetch = outcome.body
+        self.counts.note(outcome.latency_ms)
+        names = session.names_by_id
+        session.note_response(answer.session_id)
+        topic: Any = answer.topic
+        if topic is None:
+            return
+        by_id = outcome.version >= IDS_FIRST_VERSION
+        name: Any = names.get(topic) if by_id else topic
+        wanted = wanted_in(asked, name, answer.partition)
+        if wanted is None or (by_id and wanted.topic_id.int != topic) or not wanted.is_awaited:
+            return
+        partition = wanted.partition
+        self._note_offsets(
+            partition, answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+        )
+        records = answer.records
+        if records is None:
+            return
+        is_small = len(records) <= _SMALL_BYTES
+        self.lone_node_id = outcome.node_id if is_small else NO_NODE
+        memory = ResponseMemory(len(records))
+        block = self._block(wanted, records, (), memory, outcome.now_ms)
+        if block is not None:
+            self._add([block], memory, outcome.now_ms)
 
     def _take(
         self, outcome: Outcome, asked: dict[TopicPartition, Wanted], names: dict[int, str] | None
@@ -293,25 +279,38 @@ class Fetcher:
         for topic in outcome.body["responses"]:
             name = topic["topic"] if names is None else names.get(topic["topic_id"].int, "")
             for answer in topic["partitions"]:
-                wanted = asked.get(TopicPartition(name, answer["partition_index"]))
-                if wanted is None or (names and wanted.topic_id != topic["topic_id"]):
+                wanted = wanted_in(asked, name, answer["partition_index"])
+                if wanted is None or (names and wanted.topic_id.int != topic["topic_id"].int):
                     continue  # not requested
-                partition = wanted.partition
                 memory.size_bytes += len(answer["records"] or b"")
-                if (
-                    partition.number != wanted.number
-                    or partition.fetch_offset != wanted.offset
-                    or partition.state is not State.FETCHING
-                ):
-                    continue  # the position changed, or the response has it twice
+                if not wanted.is_awaited:
+                    continue
                 block = self._look_at(wanted, answer, outcome, memory)
                 if block is not None:
                     blocks.append(block)
         if blocks:
-            self.counts.bytes_total += memory.in_use_bytes
-            self._buffer.add(blocks, memory)
-            for block in blocks:
-                self.consider(block.partition, outcome.now_ms)
+            self.lone_node_id = NO_NODE
+            self._add(blocks, memory, outcome.now_ms)
+
+    def _add(self, blocks: list[FetchedBlock], memory: ResponseMemory, now_ms: int) -> None:
+        """Pass blocks to the polling thread, and decide what to fetch next."""
+        self.counts.bytes_total += memory.in_use_bytes
+        self._buffer.add(blocks, memory)
+        for block in blocks:
+            self._plan.consider(block.partition, now_ms)
+
+    def _note_offsets(
+        self,
+        partition: AssignedPartition,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+    ) -> None:
+        partition.failures = 0
+        self._listener.works(partition)
+        partition.high_watermark = high_watermark
+        partition.last_stable_offset = last_stable_offset
+        partition.log_start_offset = log_start_offset
 
     def _look_at(
         self, wanted: Wanted, answer: dict[str, Any], outcome: Outcome, memory: ResponseMemory
@@ -320,27 +319,37 @@ class Fetcher:
         if answer["error_code"]:
             self._take_code(partition, answer["error_code"], outcome)
             return None
-        partition.failures = 0
-        self._listener.works(partition)
-        partition.high_watermark = answer["high_watermark"]
-        partition.last_stable_offset = answer["last_stable_offset"]
-        partition.log_start_offset = answer["log_start_offset"]
+        self._note_offsets(
+            partition,
+            answer["high_watermark"],
+            answer["last_stable_offset"],
+            answer["log_start_offset"],
+        )
         diverging = answer["diverging_epoch"]
         if diverging and diverging["end_offset"] >= 0:
             self._listener.truncated(partition, diverging["end_offset"], diverging["epoch"])
-            self.consider(partition, now_ms)
+            self._plan.consider(partition, now_ms)
             return None
         replica_id = answer["preferred_read_replica"]
         if replica_id >= 0 and not answer["records"]:
             self._replicas.prefer(partition.key, replica_id, now_ms)
-            self.consider(partition, now_ms)
+            self._plan.consider(partition, now_ms)
             return None
-        return self._block(wanted, answer, now_ms, memory) if answer["records"] else None
+        records = answer["records"]
+        if not records:
+            return None
+        aborted = aborted_transactions(answer)
+        return self._block(wanted, memoryview(records), aborted, memory, now_ms)
 
-    def _block(
-        self, wanted: Wanted, answer: dict[str, Any], now_ms: int, memory: ResponseMemory
+    def _block(  # noqa: PLR0917 - called for each block; keywords cost time
+        self,
+        wanted: Wanted,
+        records: memoryview,
+        aborted: tuple[tuple[int, int], ...],
+        memory: ResponseMemory,
+        now_ms: int,
     ) -> FetchedBlock | None:
-        partition, records = wanted.partition, memoryview(answer["records"])
+        partition = wanted.partition
         end = last_batch(records)
         if end is None or end.next_offset <= partition.fetch_offset:
             self._take_cut_off(partition, now_ms)
@@ -351,7 +360,7 @@ class Fetcher:
             number=wanted.number,
             offset=partition.fetch_offset,
             records=records,
-            aborted=aborted_transactions(answer),
+            aborted=aborted,
             memory=memory,
         )
         if end.next_offset > OFFSET_MAX:
@@ -366,16 +375,16 @@ class Fetcher:
         if partition.cut_off_count >= _CUT_OFF_MAX:
             error = no_whole_batch(partition.key, partition.fetch_offset, partition.cut_off_count)
             self._listener.failed(partition, error)
-        self._try_later(partition, now_ms)
+        self._plan.try_later(partition, now_ms)
 
     def _take_code(self, partition: AssignedPartition, code: int, outcome: Outcome) -> None:
         key, now_ms = partition.key, outcome.now_ms
         if code in _ASK_LEADER and self._replicas.forget(key):
-            self.consider(partition, now_ms)  # a follower may lag behind; ask the leader
+            self._plan.consider(partition, now_ms)  # a follower may lag behind; ask the leader
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._listener.out_of_range(partition)
-            self.consider(partition, now_ms)  # else it would be fetched again at once
+            self._plan.consider(partition, now_ms)  # else it would be fetched again at once
             return
         self._replicas.forget(key)
         where = f"topic {key.topic!r}, partition {key.partition}, offset {partition.fetch_offset}"
@@ -388,11 +397,4 @@ class Fetcher:
     def _fail(self, partition: AssignedPartition, error: KprodError, now_ms: int) -> None:
         if not isinstance(error, Disconnected | RequestTimeout) and not error.retriable:
             self._listener.failed(partition, error)
-        self._try_later(partition, now_ms)
-
-    def _try_later(self, partition: AssignedPartition, now_ms: int) -> None:
-        wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
-        partition.retry_at_ms = now_ms + max(1, wait_ms)
-        partition.failures += 1
-        self._leave(partition)
-        self._put_off[partition] = None
+        self._plan.try_later(partition, now_ms)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.fetch_buffer import FetchBuffer
+from kprod.consumer.fetch_plan import FetchPlan
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.group.group_parts import GroupParts
 from kprod.consumer.mailbox import Mailbox
@@ -43,6 +44,7 @@ class LoopParts(NamedTuple):
     lookup: OffsetLookup
     reset: OffsetReset
     truncation: Truncation
+    plan: FetchPlan
     fetcher: Fetcher
     topics: TopicWatch
     listing: TopicListing
@@ -137,7 +139,7 @@ class ConsumerLoop:
             return
         if partition.state is State.FETCHING:
             partition.leader_epoch = self._parts.metadata.snapshot.leader_epoch_of(*partition.key)
-        self._parts.fetcher.consider(partition, now_ms)
+        self._parts.plan.consider(partition, now_ms)
 
     def consider(self, partition: AssignedPartition, now_ms: int) -> None:
         """Decide again whether to fetch a partition: a block was freed, or it was paused.
@@ -147,7 +149,7 @@ class ConsumerLoop:
             now_ms: Monotonic time.
         """
         if partition in self._read:
-            self._parts.fetcher.consider(partition, now_ms)
+            self._parts.plan.consider(partition, now_ms)
 
     def close(self) -> None:
         """Close all connections."""
@@ -160,7 +162,7 @@ class ConsumerLoop:
         for partition in self._read:
             if partition not in read:
                 self._cancel(partition)
-                parts.fetcher.drop(partition)
+                parts.plan.drop(partition)
         self._read = read
         self._topics = parts.assignment.names
         for partition in read:
@@ -183,7 +185,7 @@ class ConsumerLoop:
         for partition in self._read:
             if partition.key.topic in changed:
                 self._take_leader(partition, snapshot.leader_epoch_of(*partition.key))
-                self._parts.fetcher.consider(partition, now_ms)
+                self._parts.plan.consider(partition, now_ms)
 
     def _take_leader(self, partition: AssignedPartition, epoch: int) -> None:
         """Validate a position after a change of leader, if the last record's epoch is known."""

@@ -15,6 +15,7 @@ from kprod.consumer.activity import Activity
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.consumer_interceptors import ConsumerInterceptors
 from kprod.consumer.fetch_buffer import FetchBuffer
+from kprod.consumer.fetch_plan import FetchPlan
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.hand_over import HandOver
 from kprod.consumer.loop import ConsumerLoop
@@ -27,6 +28,7 @@ from kprod.metrics.state_log import StateLog
 from kprod.network.client import NetworkClient
 
 if TYPE_CHECKING:
+    from kprod.consumer.direct_read import DirectRead
     from kprod.consumer.group.group_parts import GroupParts
 
 _TIMEOUT_MAX_S = 100 * 365 * 86_400
@@ -45,6 +47,7 @@ class ConsumerParts:
         interceptors: The application's interceptors.
         activity: Signs that the application asks for records.
         group: The parts of its group; None without `group_id`.
+        direct_read: The direct path of reads; None if it is not open.
         join_group: Makes the consumer a member of its group.
         match_group: Changes the member's topics to those that match its pattern.
         leave_group: Ends the membership, if there is one.
@@ -57,6 +60,7 @@ class ConsumerParts:
         client: The network client.
         buffer: The fetched records.
         lookup: Queries offsets.
+        plan: The partitions that are fetched.
         fetcher: Fetches records.
         topics: Watches for problems with topics.
         hand_over: Returns records to the application.
@@ -70,6 +74,7 @@ class ConsumerParts:
     client: NetworkClient
     buffer: FetchBuffer
     lookup: OffsetLookup
+    plan: FetchPlan
     fetcher: Fetcher
     topics: TopicWatch
     hand_over: HandOver
@@ -97,6 +102,7 @@ class ConsumerParts:
         self.match_group: Callable[[tuple[str, ...], frozenset[str]], object] = _no_group
         self.leave_group: Callable[[], object] = _no_group
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
+        self.direct_read: DirectRead | None = None
         self.closed_error: Callable[[], KprodError] | None = None
 
     def check_open(self) -> None:

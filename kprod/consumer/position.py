@@ -2,6 +2,8 @@
 # distutils: extra_compile_args = -Os
 """A partition's position, its table of states, and the owner of each field.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Two threads use a partition without a lock, so each field has one owner. The application's threads
 set where to read (`start`) and how far records were returned (`handed`). The I/O thread sets the
 resolved offset of a start (`resolved`) and the next offset to fetch. Each start has a unique
@@ -23,6 +25,7 @@ from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.record.blocks import PartitionStamp
 
 NO_EPOCH = -1
+DROPPED = -1  # no start has this number
 NO_POLICY = ResetPolicy("none")
 _numbers = itertools.count(1)
 

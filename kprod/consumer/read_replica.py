@@ -2,6 +2,8 @@
 # distutils: extra_compile_args = -Os
 """Chooses the replica to read a partition from: its leader, or a nearby follower.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A leader names the replica nearest to a consumer that sends its rack. This is followed for
 `metadata_max_age_ms`, as long as that replica responds; then the leader is used again.
 

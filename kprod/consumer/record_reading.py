@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from kprod._core.reader_claim import ReaderClaim
+from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
@@ -215,9 +216,18 @@ class Reading:
                 return taken
             activity.is_waiting = True
             try:
-                self._parts.wait(self.has_news, until_ms)
+                self._wait(until_ms)
             finally:
                 activity.is_waiting = False
+
+    def _wait(self, until_ms: int | None) -> None:
+        direct_read = self._parts.direct_read
+        if direct_read is None:
+            self._parts.wait(self.has_news, until_ms)
+        elif not direct_read.wait(self.has_news, until_ms):
+            slice_ms = self._parts.clock.now_ms() + SLICE_MS  # then the direct path may be open
+            until_ms = slice_ms if until_ms is None else min(until_ms, slice_ms)
+            self._parts.wait(self.has_news, until_ms)
 
     def has_news(self) -> bool:
         """Return whether another attempt may do something; any thread."""

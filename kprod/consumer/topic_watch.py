@@ -2,6 +2,8 @@
 # distutils: extra_compile_args = -Os
 """Detects why partitions cannot be read although brokers respond: unknown topics, missing rights.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 `poll` raises a problem once, as soon as it is known; afterwards only a `poll` that would return
 nothing raises it again, as long as the problem lasts. So an application notices it, and one that
 ignores it does not loop without waiting.
@@ -16,6 +18,7 @@ from typing import TypeAlias
 from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.mailbox import Mailbox
+from kprod.consumer.position import AssignedPartition
 from kprod.errors import KprodError, UnknownPartition, UnknownTopic, own_copy
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
@@ -127,6 +130,15 @@ class TopicWatch:
         """
         if self._problems:
             self._problems.pop(subject, None)
+
+    def works(self, partition: AssignedPartition) -> None:
+        """Remove a problem of a partition, since records of it were fetched; no Python code runs.
+
+        Args:
+            partition: An assigned partition.
+        """
+        if self._problems:
+            self._problems.pop(partition.key, None)
 
     def _look_at_partitions(self, name: str, count: int) -> None:
         for key in self._assignment.partitions:

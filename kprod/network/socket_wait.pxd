@@ -2,6 +2,8 @@
 
 
 cdef class SocketWait:
+    cdef public bint by_edges
+
     cpdef watch(self, object transport)
     cpdef wait(self, double timeout_s)
     cpdef wake(self)

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 
 class SocketWait:
-    """Waits until one transport is readable, or until a wakeup; an abstract class."""
+    """Waits until one transport is readable, or until a wakeup; an abstract class.
+
+    Attributes:
+        by_edges: Whether a wait need not end for bytes that had arrived before an earlier one
+            ended; set before the first `watch`.
+    """
+
+    def __init__(self) -> None:
+        """Wait by levels."""
+        self.by_edges: bool = False
 
     def watch(self, transport: "Transport") -> None:
         """Set the transport for the next waits, replacing the previous one.
@@ -60,6 +69,7 @@ class EpollSocketWait(SocketWait):
 
     def __init__(self) -> None:
         """Open two descriptors."""
+        super().__init__()
         self._transport: Transport | None = None  # registered with `_epoll`
         self._epoll = select.epoll()
         self._wakeup_fd = OwnedDescriptor(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
@@ -76,7 +86,8 @@ class EpollSocketWait(SocketWait):
                 self._epoll.unregister(previous.fileno())
             except (OSError, ValueError):
                 pass  # closed, so the kernel has removed it already
-        self._epoll.register(transport.fileno(), select.EPOLLIN)
+        edges = select.EPOLLET if self.by_edges else 0
+        self._epoll.register(transport.fileno(), select.EPOLLIN | edges)
         self._transport = transport
 
     def wait(self, timeout_s: float) -> None:

@@ -21,18 +21,15 @@ from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
 from kprod.metrics.state_log import OnNote, StateLog
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
+from kprod.network.compiled_modules import COMPILED_TLS_MODULES, interpreted_modules
 from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.security import Security
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing, ClosingParts
 from kprod.producer.delivery import Delivery
-from kprod.producer.direct_path.compiled_modules import (
-    COMPILED_MODULES,
-    COMPILED_TLS_MODULES,
-    interpreted_modules,
-)
 from kprod.producer.direct_path.direct_path import DirectPath
+from kprod.producer.direct_path.send_modules import SEND_MODULES
 from kprod.producer.interceptors import Interceptors
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
 from kprod.producer.producer_engine import ProducerEngine
@@ -245,7 +242,7 @@ def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
     config = engine.config
     needs_no_sender = not config.linger_ms and config.compression_type is Codec.NONE
     uses_tls = config.security.uses_tls
-    names = COMPILED_MODULES + COMPILED_TLS_MODULES if uses_tls else COMPILED_MODULES
+    names = SEND_MODULES + COMPILED_TLS_MODULES if uses_tls else SEND_MODULES
     is_compiled = world.admits_interpreted or not interpreted_modules(names)
     if (
         not needs_no_sender

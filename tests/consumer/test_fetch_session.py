@@ -53,7 +53,7 @@ def test_sessionless() -> None:
     one.want(wanted(foo))
     one.want(wanted(partition("foo", 1)))
     for offset in (0, 10):
-        fields = one.next_request()
+        fields = one.next_request().fields()
         assert session(fields) == (0, 0)
         assert ("foo", 1, 0) in asked(fields)
         assert ("foo", 0, offset) in asked(fields)
@@ -67,22 +67,22 @@ def test_incrementals() -> None:
     first, second = partition("foo", 0), partition("foo", 1)
     one.want(wanted(first))
     one.want(wanted(second))
-    assert session(one.next_request()) == (0, 0)
+    assert session(one.next_request().fields()) == (0, 0)
     one.note_response(123)
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert session(fields) == (123, 1)
     assert (asked(fields), forgotten(fields)) == ([], [])
     one.note_response(123)
     third = partition("bar", 0)
     one.want(wanted(third))
     one.want(wanted(second, 10))
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert session(fields) == (123, 2)
     assert asked(fields) == [("bar", 0, 0), ("foo", 1, 10)]
     one.note_response(123)
     assert one.drop(first.key)
     assert not one.drop(first.key)
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert (asked(fields), forgotten(fields)) == ([], [("foo", [0])])
 
 
@@ -97,7 +97,7 @@ def test_what_comes_and_goes_between_two_requests_is_not_said() -> None:
     one.drop(second.key)
     one.drop(first.key)
     one.want(wanted(first))
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert (asked(fields), forgotten(fields)) == ([], [])
 
 
@@ -113,11 +113,11 @@ def test_after_a_failure_everything_is_said_again(*, is_known: bool) -> None:
         one.note_failure()
     else:
         one.forget()
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert session(fields) == (123 if is_known else 0, 0)
     assert asked(fields) == [("foo", 0, 0)]
     one.note_response(124)
-    assert session(one.next_request()) == (124, 1)
+    assert session(one.next_request().fields()) == (124, 1)
 
 
 def test_a_topic_that_was_made_again_is_forgotten_by_its_old_id() -> None:
@@ -128,7 +128,7 @@ def test_a_topic_that_was_made_again_is_forgotten_by_its_old_id() -> None:
     one.next_request()
     one.note_response(123)
     one.want(wanted(foo, topic_id=uuid.UUID(int=9)))
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert fields["forgotten_topics_data"] == [
         {"topic": "foo", "topic_id": IDS["foo"], "partitions": [0]}
     ]
@@ -142,9 +142,9 @@ def test_the_epoch_wraps_to_one() -> None:
     one.next_request()
     one.note_response(5)
     one._epoch = MAX_EPOCH
-    assert session(one.next_request()) == (5, MAX_EPOCH)
+    assert session(one.next_request().fields()) == (5, MAX_EPOCH)
     one.note_response(5)
-    assert session(one.next_request()) == (5, 1)
+    assert session(one.next_request().fields()) == (5, 1)
 
 
 def test_ids_are_used_when_all_are_known() -> None:
@@ -163,7 +163,9 @@ def test_a_session_is_closed_by_its_id() -> None:
     one.want(wanted(partition("foo", 0)))
     one.next_request()
     one.note_response(9)
-    assert one.closing_request() == {"session_id": 9, "session_epoch": -1, "topics": []}
+    part = one.closing_request()
+    assert part is not None
+    assert session(part.fields()) == (9, -1)
 
 
 def test_who_gave_records_goes_to_the_end() -> None:
@@ -175,7 +177,7 @@ def test_who_gave_records_goes_to_the_end() -> None:
     one.next_request()
     one.note_response(0)
     one.want(wanted(first, 5))
-    assert asked(one.next_request()) == [("foo", 1, 0), ("foo", 0, 5)]
+    assert asked(one.next_request().fields()) == [("foo", 1, 0), ("foo", 0, 5)]
 
 
 @pytest.mark.parametrize("topic_id", [None, NO_TOPIC_ID])
@@ -185,15 +187,15 @@ def test_incremental_partition_removal(topic_id: uuid.UUID | None) -> None:
     keys = [partition("foo", 0), partition("foo", 1), partition("bar", 0)]
     for key in keys:
         one.want(wanted(key, topic_id=topic_id))
-    assert len(asked(one.next_request())) == 3
+    assert len(asked(one.next_request().fields())) == 3
     one.note_response(123)
     one.drop(keys[0].key)
     one.drop(keys[2].key)
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert (session(fields), asked(fields)) == ((123, 1), [])
     assert sorted(forgotten(fields)) == [("bar", [0]), ("foo", [0])]
     one.forget()
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert (session(fields), asked(fields), forgotten(fields)) == ((0, 0), [("foo", 1, 0)], [])
 
 
@@ -210,7 +212,7 @@ def test_a_session_of_which_everything_is_forgotten_goes_on_as_it_began(
     one.note_response(123)
     one.drop(foo.key)
     assert one.goes_by_ids == (topic_id != NO_TOPIC_ID)
-    assert one.next_request()["forgotten_topics_data"] == [
+    assert one.next_request().fields()["forgotten_topics_data"] == [
         {"topic": "foo", "topic_id": topic_id, "partitions": [0]}
     ]
 
@@ -225,7 +227,7 @@ def test_a_session_whose_ids_come_or_go_goes_by_names_first(before: int, after: 
     one.note_response(123)
     one.want(wanted(foo, topic_id=uuid.UUID(int=after)))
     assert not one.goes_by_ids
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert forgotten(fields) == [("foo", [0])]
     assert asked(fields) == [("foo", 0, 0)]
     assert one.goes_by_ids == bool(after)
@@ -240,10 +242,10 @@ def test_a_topic_that_was_removed_may_return_with_another_id() -> None:
     one.next_request()
     one.note_response(123)
     one.drop(foo.key)
-    assert forgotten(one.next_request()) == [("foo", [0])]
+    assert forgotten(one.next_request().fields()) == [("foo", [0])]
     one.note_response(123)
     one.want(wanted(foo, topic_id=uuid.UUID(int=9)))
-    fields = one.next_request()
+    fields = one.next_request().fields()
     assert (session(fields), asked(fields), forgotten(fields)) == ((123, 2), [("foo", 0, 0)], [])
 
 

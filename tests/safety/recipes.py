@@ -44,13 +44,18 @@ from kprod._core.send.partition_appender import PartitionAppender, ReservedChunk
 from kprod._core.socket_io import owned_descriptor
 from kprod._core.timer import timer_task, wheel, wheel_level
 from kprod._core.timer import watch_lists as watch
+from kprod._core.wire.fetch_frames import LoneFetch
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.batch_ends import BatchEnd
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
 from kprod.consumer.deserializers import RecordDeserializers
+from kprod.consumer.direct_read import DirectRead
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep, ResponseMemory
-from kprod.consumer.fetch_session import FetchSession, Wanted
+from kprod.consumer.fetch_listener import FetchCounts
+from kprod.consumer.fetch_request import FetchRequest, FetchTerms
+from kprod.consumer.fetch_session import FetchSession, SessionRequest, Wanted
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
@@ -65,11 +70,11 @@ from kprod.network.epoll_selector import EpollSelector
 from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame
 from kprod.network.resolver import ThreadResolver
+from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook
 from kprod.network.socket_wait import EpollSocketWait, SocketWait
 from kprod.network.transport import PlainTransport
 from kprod.producer.direct_path.direct_path import DirectPath
-from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partitioner import Weights
 from kprod.producer.produce_request import ProduceTerms
 from kprod.protocol.api import ApiKey
@@ -218,6 +223,28 @@ def _engine() -> Any:
     return wired(config, ConsumerEnvironment(is_threaded=False))
 
 
+def _direct_read() -> DirectRead:
+    parts = _engine().parts
+    return DirectRead(
+        parts.client,
+        parts.fetcher,
+        parts.buffer,
+        parts.mailbox,
+        clock=clock.ManualClock(),
+        request_timeout_ms=10,
+    )
+
+
+def _fetch_terms() -> FetchTerms:
+    config = ConsumerConfig.parse({"bootstrap_servers": "localhost:9"})
+    return FetchTerms(config.fetch_settings())
+
+
+def _fetch_request() -> FetchRequest:
+    part = SessionRequest(1, 0, {}, [])
+    return FetchRequest(1, part, 1_000, 1, (4, 17), _fetch_terms(), lambda _: None)
+
+
 def _block() -> FetchedBlock:
     partition = AssignedPartition(TopicPartition("orders", 0), new_start(0))
     return FetchedBlock(
@@ -321,7 +348,15 @@ _MADE: dict[str, Callable[[], Any]] = {
     "HandOver": lambda: _engine().parts.hand_over,
     "AssignedPartition": lambda: _block().partition,
     "ConsumerLoop": lambda: _engine().parts.loop,
+    "BatchEnd": lambda: BatchEnd(1, 0),
+    "DirectRead": _direct_read,
     "Fetcher": lambda: _engine().parts.fetcher,
+    "FetchCounts": FetchCounts,
+    "FetchPlan": lambda: _engine().parts.plan,
+    "FetchRequest": _fetch_request,
+    "FetchTerms": _fetch_terms,
+    "LoneFetch": LoneFetch,
+    "SessionRequest": lambda: SessionRequest(1, 0, {}, []),
     "FetchSession": FetchSession,
     "ReadReplicas": lambda: ReadReplicas(_engine().parts.metadata, 1_000),
     "Reading": lambda: _engine().reading,

@@ -130,7 +130,7 @@ class SimTransport:
         """Show what has arrived, as much as fits."""
         data = bytes(self.link.down.arrived[: len(buffer)])
         buffer[: len(data)] = data
-        return len(data) or None
+        return len(data) or (0 if self.link.down.has_ended else None)
 
     def close(self) -> None:
         """Close the client's end; what flies to the broker still arrives, then the end."""
@@ -146,20 +146,27 @@ class SimSocketWait(SocketWait):
     """Waits in virtual time until one transport is readable, or until it is woken."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
         self._scheduler = scheduler
         self._transport: SimTransport | None = None
+        self._seen_bytes = -1  # those that had arrived when the last wait ended
         self._is_woken = False
         self._sleeper: Actor | None = None
 
     @property
     def _is_readable(self) -> bool:
         transport = self._transport
-        return transport is not None and bool(transport.ready_events(EVENT_READ))
+        if transport is None or not transport.ready_events(EVENT_READ):
+            return False
+        down = transport.link.down
+        is_old = self.by_edges and down.arrived_total == self._seen_bytes
+        return not is_old or down.has_ended or transport.error is not None
 
     def watch(self, transport: Any) -> None:
         """See `SocketWait.watch`."""
         if self._transport is not None:
             self._transport.socket_wait = None
+            self._seen_bytes = -1
         self._transport = transport
         transport.socket_wait = self
 
@@ -170,6 +177,8 @@ class SimSocketWait(SocketWait):
             assert self._sleeper is not None, "an event of the simulation would wait for a socket"
             self._sleeper.sleep(self._scheduler.now_ns + int(timeout_s * 1_000 * MS))
             self._sleeper = None
+        if self._transport is not None:
+            self._seen_bytes = self._transport.link.down.arrived_total
         self._is_woken = False
 
     def wake(self) -> None:

@@ -117,6 +117,7 @@ READING = (
     "reader: no offset",
     "reader: seek beyond the log",
     "reader: skip",
+    "response was read by the polling thread",
     "session was closed",
     "session was lost",
     "stream lost its oldest records",

@@ -63,6 +63,7 @@ class Pipe:
 
     Attributes:
         arrived: Bytes that the reader has not read.
+        arrived_total: Number of all bytes that have arrived, read ones included.
         has_ended: Nothing more will arrive.
         held_until_ns: Time before which nothing in flight arrives.
         is_swallowing: Written bytes vanish.
@@ -73,6 +74,7 @@ class Pipe:
         self, scheduler: Scheduler, conditions: Conditions, draw: Draw, notify: Callable[[], object]
     ) -> None:
         self.arrived = bytearray()
+        self.arrived_total = 0
         self.has_ended = False
         self.held_until_ns = 0
         self.is_swallowing = False
@@ -159,6 +161,7 @@ class Pipe:
         else:
             self._flying_bytes -= len(segment)
             self.arrived += segment
+            self.arrived_total += len(segment)
         self._notify()
 
 

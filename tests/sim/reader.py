@@ -100,7 +100,10 @@ class Reader:
         scheduler = world.scheduler
         self.shortage = Shortage()
         self.selector = SimSelector(
-            scheduler, Draw(world.plan.seed, f"ready/{number}"), self.shortage, can_pause=False
+            scheduler,
+            Draw(world.plan.seed, f"ready/{number}"),
+            self.shortage,
+            can_pause=self.is_threaded,
         )
         self.resolver = SimResolver(scheduler, self.selector.wakeup)
         io = NetworkIO(
@@ -120,6 +123,7 @@ class Reader:
             lambda: scheduler.now_ns,
             world.count,
             lambda: self.parts.buffer.held_bytes,
+            lambda: self.selector.is_asleep,
         )
         self.consumer = kprod.Consumer(
             settings={
@@ -129,6 +133,7 @@ class Reader:
                 **own,
             },
             environment=ConsumerEnvironment(
+                admits_interpreted=True,
                 clock=scheduler.clock,
                 rng=random.Random(f"{world.plan.seed}/jitter/{number}"),
                 io=lambda _: io,

@@ -33,6 +33,7 @@ class ReaderTap:
         now_ns: The present instant.
         count: Counts something rare.
         held: Returns the bytes of responses that the consumer holds.
+        is_asleep: Whether the I/O thread sleeps.
 
     Attributes:
         out_of_range: Partitions whose offset a broker rejected as being in no log, by index.
@@ -45,12 +46,14 @@ class ReaderTap:
         now_ns: Callable[[], int],
         count: Callable[[str], object],
         held: Callable[[], int],
+        is_asleep: Callable[[], bool],
     ) -> None:
         self._find = find
         self._config = config
         self._now_ns = now_ns
         self._count = count
         self._held = held
+        self._is_asleep = is_asleep
         self._up: dict[int, FrameStream] = defaultdict(FrameStream)
         self._down: dict[int, FrameStream] = defaultdict(FrameStream)
         self._waiting: dict[int, list[tuple[int, int, int, Link]]] = defaultdict(list)
@@ -78,6 +81,8 @@ class ReaderTap:
 
     def read(self, link: Link, data: bytes) -> None:
         """Look at every response that is read whole."""
+        if self._is_asleep():
+            self._count("response was read by the polling thread")
         for frame in self._down[link.number].feed(data):
             self._take_response(link, frame)
 

@@ -8,7 +8,7 @@ from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
 from kprod._core.signal_handlers cimport may_run_handlers, settle_collector
-from kprod.producer.direct_path.response_wait cimport ResponseWait
+from kprod.network.response_wait cimport ResponseWait
 from kprod.network.channel cimport Channel
 from kprod.network.client cimport NetworkClient
 from kprod.network.connection cimport NodeConnection

@@ -56,9 +56,9 @@ from kprod.network.channel import Channel
 from kprod.network.client import NetworkClient
 from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest
+from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.sender import Sender

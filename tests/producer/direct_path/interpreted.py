@@ -19,7 +19,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _interpret_sources() -> None:
+def interpret_sources() -> None:
     """Prefer a `.py` to the extension module that was made of it; a `.pyx` stays compiled."""
     machinery = importlib.machinery
     sources = (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES)
@@ -57,7 +57,7 @@ def _modules_run_by(producer: Any, record: dict[str, Any]) -> set[str]:
 
 def main(*, admits_interpreted: bool) -> None:
     """Run as the module says."""
-    _interpret_sources()
+    interpret_sources()
     # Only now, or they would be loaded as extension modules.
     import kprod  # noqa: PLC0415
     from kprod.broker import BrokerSecurity, EmbeddedCluster  # noqa: PLC0415

@@ -7,13 +7,10 @@ import sys
 import pytest
 
 from kprod.network import epoll_selector
-from kprod.producer.direct_path.compiled_modules import (
-    COMPILED_MODULES,
-    COMPILED_TLS_MODULES,
-    interpreted_modules,
-)
+from kprod.network.compiled_modules import COMPILED_TLS_MODULES, interpreted_modules
+from kprod.producer.direct_path.send_modules import SEND_MODULES
 
-ALL_MODULES = COMPILED_MODULES + COMPILED_TLS_MODULES
+ALL_MODULES = SEND_MODULES + COMPILED_TLS_MODULES
 
 needs_epoll = pytest.mark.skipif(
     not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"

@@ -541,6 +541,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
 
 def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> None:
     """As in a turn of its own: every future fails with the cause, and nothing more is taken."""
+    _until_the_direct_path_opens(producer, TOPIC)
     _until_it_sleeps(producer)
     producer._kprod.path.direct_path._client = None
     error = _send(producer).exception(SETTLE_S)

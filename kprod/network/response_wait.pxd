@@ -11,6 +11,7 @@ from kprod.network.socket_wait cimport SocketWait
 
 cdef class ResponseWait:
     cdef public InFlightRequest in_flight
+    cdef public int64_t response_bytes_max
     cdef public bytearray _buffer
     cdef public Channel _channel
     cdef public NodeConnection _connection
@@ -33,6 +34,9 @@ cdef class ResponseWait:
 
     @cython.locals(channel=Channel, in_flight=InFlightRequest)
     cpdef object peek(self)
+
+    @cython.locals(channel=Channel)
+    cpdef int64_t arrived_bytes(self) except? -2
 
     @cython.locals(connection=NodeConnection, channel=Channel)
     cpdef take_response(self, object frame, int64_t now_ms)

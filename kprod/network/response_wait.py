@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _WAIT_MAX_S: Final = 3_600.0  # then the caller checks again
 _PREFIX_BYTES: Final = 4  # a frame has no length prefix
-_BUFFER_BYTES: Final = 4_096  # a longer response is left to the client
 
 
 class ResponseWait:
@@ -41,20 +40,23 @@ class ResponseWait:
 
     Attributes:
         in_flight: The request; None if there is none.
+        response_bytes_max: A longer response is left to the client.
     """
 
-    def __init__(self, socket_wait: "SocketWait") -> None:
+    def __init__(self, socket_wait: "SocketWait", response_bytes_max: int = 4_096) -> None:
         """Create a wait without a request.
 
         Args:
             socket_wait: A socket wait without another owner; `close` drops it.
+            response_bytes_max: A longer response is left to the client.
         """
+        self.response_bytes_max = response_bytes_max
         self.in_flight: InFlightRequest | None = None
         self._connection: NodeConnection | None = None
         self._channel: Channel | None = None  # the connection's channel when the request was sent
         # the connection that the selector does not watch
         self._paused: NodeConnection | None = None
-        self._buffer = bytearray(_BUFFER_BYTES)
+        self._buffer = bytearray(response_bytes_max)
         self._socket_wait: SocketWait | None = socket_wait
 
     def set_request(self, connection: NodeConnection) -> None:
@@ -155,6 +157,21 @@ class ResponseWait:
         if frame is None or correlation_id_of(frame) != in_flight.correlation_id:
             return None
         return frame
+
+    def arrived_bytes(self) -> int:
+        """Return how much has arrived, without reading it from the socket.
+
+        Returns:
+            Number of bytes, at most `response_bytes_max`; −1 for none, 0 if the connection is lost.
+        """
+        channel = self._channel
+        if channel is None:
+            return 0
+        try:
+            count_bytes = channel.transport.peek_into(self._buffer)
+        except OSError:
+            return 0
+        return -1 if count_bytes is None else count_bytes
 
     def take_response(self, frame: Frame, now_ms: int) -> None:
         """Read the response from the socket, complete the request, and clear it.

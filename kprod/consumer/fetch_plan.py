@@ -1,0 +1,160 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
+"""Decides which partitions are fetched from which broker.
+
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+A partition is fetched while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX`
+waiting blocks. It is examined only when one of these changes (`consider`): idle partitions cost
+nothing.
+
+Thread-safety: the I/O thread.
+Source: Kafka AbstractFetch (clients 4.3.1); KIP-227, KIP-392.
+"""
+
+import random
+from typing import TYPE_CHECKING
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.config import FetchSettings
+from kprod.consumer.fetch_buffer import AHEAD_MAX
+from kprod.consumer.fetch_session import FetchSession, Wanted
+from kprod.consumer.position import DROPPED, AssignedPartition, State
+from kprod.consumer.read_replica import ReadReplicas
+
+if TYPE_CHECKING:
+    from kprod.model import TopicPartition
+
+_LONG_MS = 60_000
+_FETCHING = State.FETCHING  # cached: attribute access on an enum class runs Python code
+
+
+class FetchPlan:
+    """The partitions that one consumer fetches, by broker.
+
+    Attributes:
+        sessions: The session of each broker, by node id.
+    """
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        metadata: Metadata,
+        *,
+        replicas: ReadReplicas,
+        backoff: ExponentialBackoff,
+        rng: random.Random,
+    ) -> None:
+        """Start with no partitions.
+
+        Args:
+            settings: Sizes.
+            metadata: Provides leaders, epochs and topic ids.
+            replicas: Chooses the node to fetch from.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+        """
+        self._metadata = metadata
+        self._replicas = replicas
+        self._backoff = backoff
+        self._rng = rng
+        self.sessions: dict[int, FetchSession] = {}
+        self._node_of: dict[TopicPartition, int] = {}  # the node whose session has the partition
+        self._put_off: dict[AssignedPartition, None] = {}
+        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
+        self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
+
+    def consider(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Start or stop fetching a partition, or change its node, according to its present state.
+
+        Args:
+            partition: A partition whose state has changed.
+            now_ms: Monotonic time.
+        """
+        key = partition.key
+        may_fetch = (
+            partition.state is _FETCHING
+            and partition.number == partition.start.number
+            and not partition.paused
+            and partition.ahead_count < AHEAD_MAX
+        )
+        if may_fetch and partition.retry_at_ms > now_ms:
+            self._put_off[partition] = None
+            may_fetch = False
+        node = self._replicas.node_of(key, now_ms) if may_fetch else None
+        if may_fetch and node is None:
+            self._metadata.request_update_for_topic(key.topic)  # calls `consider` again
+        node_id = -1 if node is None else node.node_id
+        if self._node_of.get(key, node_id) != node_id:
+            self._leave(partition)
+        if node is None:
+            return
+        snapshot = self._metadata.snapshot
+        session = self.sessions.get(node_id)
+        if session is None:
+            session = self.sessions[node_id] = FetchSession()
+        session.want(
+            Wanted(
+                partition,
+                partition.number,
+                topic_id=snapshot.topic_id_of(key.topic),
+                leader_epoch=snapshot.leader_epoch_of(key.topic, key.partition),
+                offset=partition.fetch_offset,
+                last_epoch=partition.fetch_epoch,
+                bytes_max=self._share_bytes,
+            )
+        )
+        self._node_of[key] = node_id
+
+    def drop(self, partition: AssignedPartition) -> None:
+        """Stop fetching a partition that is no longer assigned.
+
+        Args:
+            partition: Any partition.
+        """
+        self._put_off.pop(partition, None)
+        self._leave(partition)
+        partition.number = DROPPED  # responses of fetches in flight are ignored
+
+    def try_later(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Fetch a partition again after a delay, which grows with each failure.
+
+        Args:
+            partition: A partition that could not be fetched.
+            now_ms: Monotonic time.
+        """
+        wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
+        partition.retry_at_ms = now_ms + max(1, wait_ms)
+        partition.failures += 1
+        self._leave(partition)
+        self._put_off[partition] = None
+
+    def take_due(self, now_ms: int) -> int:
+        """Consider the partitions whose delay has ended.
+
+        Args:
+            now_ms: Monotonic time.
+
+        Returns:
+            Milliseconds until the next delay ends, at most a minute.
+        """
+        wait_ms = _LONG_MS
+        for partition in list(self._put_off):
+            if partition.retry_at_ms <= now_ms:
+                del self._put_off[partition]
+                self.consider(partition, now_ms)
+            else:
+                wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
+        return wait_ms
+
+    def _leave(self, partition: AssignedPartition) -> None:
+        """Remove a partition from its session, unless it was assigned again since."""
+        node_id = self._node_of.get(partition.key)
+        if node_id is None:
+            return
+        session = self.sessions[node_id]
+        wanted = session.wanted.get(partition.key)
+        if wanted is not None and wanted.partition is partition:
+            session.drop(partition.key)
+            del self._node_of[partition.key]

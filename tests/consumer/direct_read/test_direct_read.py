@@ -1,0 +1,444 @@
+"""A read that waits: its way on the polling thread alone, and every way out of it.
+
+The broker runs in this process, so its responses come when its thread gets to them; each test
+begins with records that were waited for, which is what opens the direct path.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kprod import Producer, TopicPartition
+from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
+from kprod.consumer.direct_read import DirectRead
+from kprod.errors import ClosedError, ConcurrentPoll, KprodError, WakeupError
+from kprod.network import epoll_selector
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.consumer.reading import LIMIT_S, consumer_of, poll_count, wait_until
+
+pytestmark = pytest.mark.skipif(
+    not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"
+)
+
+T0 = TopicPartition("t", 0)
+OPENING = 5  # records that open the path
+
+
+class Interrupt(Exception):
+    """The exception of a signal handler."""
+
+
+class Turns:
+    """Counts how often the I/O thread goes to sleep, in place of a recorder."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._recorder = recorder
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._recorder, name)
+
+    def falls_asleep(self) -> None:
+        """Count."""
+        self.count += 1
+
+
+class Line:
+    """A topic whose records are sent and read one by one."""
+
+    def __init__(self, cluster: EmbeddedCluster, **settings: Any) -> None:
+        self.cluster = cluster
+        self.producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+        self.consumer = consumer_of(cluster, **settings)
+        self.consumer.assign([T0])
+        self.sent = self.seen = 0
+        for _ in range(OPENING):
+            self.send()
+            self.read()
+        wait_until(lambda: self.direct._fetcher.lone_node_id >= 0, "the path is open")
+
+    @property
+    def direct(self) -> Any:
+        """The direct path."""
+        direct = engine_of(self.consumer).parts.direct_read
+        assert isinstance(direct, DirectRead)
+        return direct
+
+    def send(self, value: bytes = b"") -> None:
+        """Send the next record, whose value begins with its number."""
+        value = b"%d," % self.sent + value
+        self.producer.send("t", value, partition=0).result(LIMIT_S)
+        self.sent += 1
+
+    def read(self, count: int = 1) -> None:
+        """Read the next records: no other, and each once."""
+        records = poll_count(self.consumer, count)
+        numbers = [int(record.value.split(b",")[0]) for record in records]
+        assert numbers == list(range(self.seen, self.seen + len(numbers)))
+        self.seen += len(numbers)
+
+    def sleeps(self) -> bool:
+        """Whether the I/O thread sleeps, and no other thread has its state."""
+        return not self.direct._io_lock.locked()
+
+    def waits(self) -> bool:
+        """Whether a thread waits on the direct path."""
+        return bool(self.direct._is_waiting)
+
+    @contextlib.contextmanager
+    def sending_when_waited_for(self, value: bytes = b"") -> Generator[None]:
+        """Send a record once a thread waits for it."""
+
+        def send() -> None:
+            wait_until(self.waits, "a thread waits")
+            self.send(value)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join(LIMIT_S)
+
+    def close(self) -> None:
+        """Close both clients."""
+        self.consumer.close()
+        self.producer.close(LIMIT_S)
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker, a topic of one partition."""
+    with EmbeddedCluster(brokers=1, topics={"t": 1}) as running:
+        yield running
+
+
+@pytest.fixture
+def line(cluster: EmbeddedCluster) -> Iterator[Line]:
+    """A consumer that keeps up with a producer."""
+    with contextlib.closing(Line(cluster)) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def alarms(handle: Callable[[], object], first_s: float, interval_s: float = 0) -> Generator[None]:
+    """Run a function in signal handlers."""
+    previous = signal.signal(signal.SIGALRM, lambda *_: handle())
+    signal.setitimer(signal.ITIMER_REAL, first_s, interval_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_the_io_thread_sleeps_meanwhile(line: Line) -> None:
+    """Elsewhere it takes two turns for a record: for the response, and for the next fetch."""
+    client = engine_of(line.consumer).parts.client
+    turns: Any = Turns(client._recorder)
+    client._recorder = turns
+    for _ in range(200):
+        wait_until(line.sleeps, "the I/O thread sleeps")
+        with line.sending_when_waited_for():
+            line.read()
+    assert turns.count < 100
+
+
+def functions_run(call: Callable[[], object]) -> set[str]:
+    """The Python code, outside of this file, that runs in the thread that makes a call."""
+    seen: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename != __file__:
+            seen.add(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("value", [b"", bytes(20_000)], ids=["small", "in pieces"])
+def test_no_python_code_runs_on_the_way(line: Line, value: bytes) -> None:
+    """From the wait to the next fetch: no signal handler can come in."""
+    buffer, direct = engine_of(line.consumer).parts.buffer, line.direct
+    outside = {"add", "remove"}  # of the waiter: the lock is not held, and the rest is done
+    taken = 0
+    for _ in range(100):
+        wait_until(line.sleeps, "the I/O thread sleeps")
+        with line.sending_when_waited_for(value):
+            assert functions_run(lambda: direct.wait(bool, None)) <= outside
+            taken += buffer.has_arrived and line.sleeps()
+            line.read()
+    assert taken > 50
+
+
+def test_an_empty_response_is_read_too(cluster: EmbeddedCluster) -> None:
+    """At the end of the broker's wait; the next fetch is sent."""
+    with contextlib.closing(Line(cluster, fetch_max_wait_ms=50)) as line:
+        counts = engine_of(line.consumer).parts.fetcher.counts
+        before = counts.fetch_count
+        assert line.consumer.poll(1) == []
+        assert counts.fetch_count - before > 3
+        line.send()
+        line.read()
+
+
+FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
+    "a late response": lambda c: c.faults.delay(ApiKey.FETCH, 50),
+    "a response lost": lambda c: c.faults.disconnect(ApiKey.FETCH, handled=True),
+    "a request lost": lambda c: c.faults.disconnect(ApiKey.FETCH),
+    "a response twice": lambda c: c.faults.duplicate(ApiKey.FETCH),
+    "a response cut short": lambda c: c.faults.cut(ApiKey.FETCH, 9),
+    "a response cut in its records": lambda c: c.faults.cut(ApiKey.FETCH, 80),
+    "its partition left out": lambda c: c.faults.omit(ApiKey.FETCH),
+    "another leader": lambda c: c.faults.fail_next(ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "no session": lambda c: c.faults.fail_next(ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    "a throttle": lambda c: c.throttle(ApiKey.FETCH, 20),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_the_response(line: Line, cluster: EmbeddedCluster, fault: str) -> None:
+    """The records that it should have brought, and those behind, are read once and in order."""
+    FAULTS[fault](cluster)
+    for _ in range(10):
+        line.send()
+        line.read()
+    assert not cluster.faults.pending()
+
+
+@pytest.mark.parametrize("size_bytes", [3_000, 30_000, 70_000, 300_000])
+def test_records_of_any_size(line: Line, size_bytes: int) -> None:
+    """Larger ones are left to the I/O thread; small ones after them are not."""
+    for _ in range(5):
+        with line.sending_when_waited_for(bytes(size_bytes)):
+            line.read()
+        line.send()
+        line.read()
+    wait_until(lambda: line.direct._fetcher.lone_node_id >= 0, "the path is open again")
+
+
+def test_a_burst_is_read(line: Line) -> None:
+    """Several records in one response, and several responses."""
+    for _ in range(20):
+        for _ in range(30):
+            line.producer.send("t", b"%d," % line.sent, partition=0)
+            line.sent += 1
+        line.read(30)
+
+
+def test_several_brokers(cluster: EmbeddedCluster) -> None:
+    """The path waits at one; the I/O thread serves the other."""
+    del cluster
+    with (
+        EmbeddedCluster(brokers=2, topics={"t": 4}) as two,
+        Producer(bootstrap_servers=two.bootstrap_servers, linger_ms=0) as producer,
+        consumer_of(two, "t") as consumer,
+    ):
+        for number in range(200):
+            partition = number % 3 if number % 7 else 3
+            producer.send("t", b"%d" % number, partition=partition)
+            (record,) = poll_count(consumer, 1)
+            assert (record.value, record.partition) == (b"%d" % number, partition)
+
+
+def test_a_wait_that_ends_leaves_the_response_to_the_io_thread(line: Line) -> None:
+    """Nobody waits any more, and still the record is fetched."""
+    assert line.consumer.poll(0.02) == []
+    line.send()
+    wait_until(lambda: engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
+    line.read()
+
+
+def test_an_interrupted_wait_leaves_it_too(line: Line) -> None:
+    """The handler's exception is raised by `poll`; the record comes with the next."""
+
+    def handle() -> None:
+        raise Interrupt
+
+    with alarms(handle, 0.02), pytest.raises(Interrupt):
+        line.consumer.poll(LIMIT_S)
+    line.send()
+    wait_until(lambda: engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
+    line.read()
+
+
+def test_interrupts_lose_nothing(line: Line) -> None:
+    """Wherever in `poll` a handler raises: every record is read once, and in order.
+
+    Not in the frames of `Consumer.poll` and of its caller: a value that a call has returned is lost
+    if a handler raises before it is stored, as of any call.
+    """
+
+    def handle(_: int, frame: FrameType | None) -> None:
+        assert frame is not None
+        if frame.f_code.co_filename != __file__ and frame.f_code.co_name != "poll":
+            raise Interrupt
+
+    seen: list[int] = []
+    interrupts = 0
+    first = line.sent
+    with alarms(bool, 0.0004, 0.0004):
+        signal.signal(signal.SIGALRM, handle)
+        while interrupts < 200:
+            line.producer.send("t", b"%d," % line.sent, partition=0)
+            line.sent += 1
+            try:
+                records = line.consumer.poll(0.002)
+            except Interrupt:
+                interrupts += 1
+                continue
+            seen += [int(record.value[:-1]) for record in records]
+    seen += [int(it.value[:-1]) for it in poll_count(line.consumer, line.sent - first - len(seen))]
+    assert seen == list(range(first, line.sent))
+
+
+def test_a_handler_may_not_poll(line: Line) -> None:
+    """The interrupted `poll` reads; it gets the record."""
+    errors: list[BaseException] = []
+
+    def handle() -> None:
+        try:
+            line.consumer.poll(0)
+        except ConcurrentPoll as error:
+            errors.append(error)
+
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    with alarms(handle, 0.02, 0.02), line.sending_when_waited_for():
+        line.read()
+        line.consumer.poll(0.05)
+    assert errors
+
+
+def test_a_handler_may_send_and_wait(line: Line) -> None:
+    """For the record that the interrupted `poll` waits for."""
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    with alarms(line.send, 0.02):
+        records = line.consumer.poll(LIMIT_S)
+    assert [record.value for record in records] == [b"%d," % (line.sent - 1)]
+
+
+def test_a_handler_may_close(line: Line) -> None:
+    """The interrupted `poll` says that the consumer is closed."""
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    with alarms(line.consumer.close, 0.02), pytest.raises(ClosedError):
+        line.consumer.poll(LIMIT_S)
+
+
+def test_a_handler_may_fork(line: Line) -> None:
+    """The child reads nothing of the parent's, and the parent reads on."""
+    children: list[int] = []
+
+    def handle() -> None:
+        if not children:
+            children.append(os.fork())
+            if children[0]:
+                line.send()
+
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    try:
+        with alarms(handle, 0.02):
+            records = line.consumer.poll(LIMIT_S)
+    except KprodError as error:
+        os._exit(0 if children == [0] and "fork" in str(error) else 1)
+    if children == [0]:
+        os._exit(2)  # the child has read a record
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    assert [record.value for record in records] == [b"%d," % (line.sent - 1)]
+    line.seen = line.sent
+    line.send()
+    line.read()
+
+
+def test_a_close_ends_the_wait(line: Line) -> None:
+    """By another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(line.consumer.poll, LIMIT_S)
+        wait_until(line.waits, "a thread waits")
+        line.consumer.close()
+        assert isinstance(polling.exception(LIMIT_S), ClosedError)
+
+
+def test_a_wakeup_ends_the_wait(line: Line) -> None:
+    """By another thread; the records come with the next `poll`."""
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(line.consumer.poll, LIMIT_S)
+        wait_until(line.waits, "a thread waits")
+        line.consumer.wakeup()
+        assert isinstance(polling.exception(LIMIT_S), WakeupError)
+    line.send()
+    line.read()
+
+
+def test_a_pause_and_a_seek_during_the_wait(line: Line) -> None:
+    """By another thread: a paused partition is silent, and a seek leads back."""
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(line.consumer.poll, 0.3)
+        wait_until(line.waits, "a thread waits")
+        line.consumer.pause(T0)
+        line.send()
+        assert polling.result(LIMIT_S) == []
+        line.consumer.resume(T0)
+        line.read()
+        polling = pool.submit(line.consumer.poll, LIMIT_S)
+        wait_until(line.waits, "a thread waits")
+        line.consumer.seek(T0, 1)
+        assert polling.result(LIMIT_S)[0].value == b"1,"
+
+
+def test_an_error_ends_the_wait(line: Line, cluster: EmbeddedCluster) -> None:
+    """An error that the I/O thread finds is raised by the waiting `poll`."""
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(line.consumer.poll, LIMIT_S)
+        wait_until(line.waits, "a thread waits")
+        cluster.faults.fail_next(ApiKey.FETCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        error = polling.exception(LIMIT_S)
+    assert isinstance(error, KprodError)
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+
+
+def test_what_breaks_on_the_way_ends_the_io_thread(line: Line) -> None:
+    """As in a turn of its own: the next `poll` says why."""
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    broken: Any = None
+    line.direct._buffer = broken
+    with pytest.raises(KprodError, match=r"died of"):
+        poll_count(line.consumer, 1)
+
+
+def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
+    """The direct path's own two, too."""
+
+    def count() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    before = count()
+    made = Line(cluster)
+    assert count() > before
+    made.close()
+    wait_until(lambda: count() <= before, "the broker closes its ends in its own time")
+
+
+def test_a_consumer_with_tls_has_no_direct_path(cluster: EmbeddedCluster) -> None:
+    """The socket has ciphertext."""
+    del cluster
+    with (
+        EmbeddedCluster(1, {"t": 1}, security=BrokerSecurity(protocol="SSL")) as secured,
+        Consumer("t", **secured.client_settings()) as consumer,
+    ):
+        assert engine_of(consumer).parts.direct_read is None
