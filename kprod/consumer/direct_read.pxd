@@ -38,6 +38,7 @@ cdef class DirectRead(SleepHook):
 
     cpdef bint _try_lock(self) except -1
     cpdef _unlock(self)
+
     @cython.locals(progress=cython.int)
     cpdef int _begin_wait(self) except -1
 

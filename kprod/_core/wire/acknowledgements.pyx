@@ -12,7 +12,7 @@ Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-482, KIP-5
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.wire.plain_cursor cimport (
     Cursor, expect_no_tags, skip, take_byte, take_count, take_int16, take_int32, take_int64,

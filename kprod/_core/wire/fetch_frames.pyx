@@ -21,7 +21,7 @@ from libc.string cimport memcpy
 
 from kprod._core.endian cimport store_int32, store_int64
 from kprod._core.wire.plain_cursor cimport (
-    Cursor, expect_no_tags, skip, take_byte, take_int16, take_int32, take_int64, take_topic,
+    Cursor, expect_no_tags, skip, take_int16, take_int32, take_int64, take_topic,
     take_uvarint,
 )
 
