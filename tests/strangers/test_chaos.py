@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.kafka_artifacts import Artifacts
-from tests.strangers.chaos import run, run_on_kafka
+from tests.strangers.chaos import run
 
 
 @pytest.mark.slow
@@ -21,11 +20,3 @@ def test_accidents_for_ten_minutes(tmp_path: Path) -> None:
     """As in `python -m tests.strangers.chaos`."""
     done = run(tmp_path, seconds=600, seed=2)
     assert min(done[kind] for kind in ("kill", "stall", "leave", "move", "stop")) > 10
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_accidents_on_apache_kafka(kafka_artifacts: Artifacts, tmp_path: Path) -> None:
-    """A minute, with brokers that are killed; ten are `make chaos-groups CHAOS=--kafka`."""
-    done = run_on_kafka(kafka_artifacts, tmp_path, seconds=60, seed=1)
-    assert done["crash"] > 0
