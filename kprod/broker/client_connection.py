@@ -246,7 +246,14 @@ class Connection:
     def _next(self) -> None:
         self._busy = False
         self._in_hand_bytes = 0
-        if not self._pumping:
+        if self._pumping:
+            return
+        if self._frames:
+            # The response is another request's doing, whose handler is in the middle of a step: the
+            # next request of this connection must not be processed inside it.
+            self._go_on_soon()
+            self._end_turn(has_progressed=False)
+        else:
             self._pump()
 
     def _go_on(self) -> None:
@@ -269,9 +276,12 @@ class Connection:
                 self._take_request()
         finally:
             self._pumping = False
+        self._end_turn(has_progressed=taken > 0)
+
+    def _end_turn(self, *, has_progressed: bool) -> None:
         if self._unsent and not self.is_closed:
             self._write()
-        self._hold_requests(has_progressed=taken > 0)
+        self._hold_requests(has_progressed=has_progressed)
         self._hold_responses(has_progressed=False)
         self.watch()
 

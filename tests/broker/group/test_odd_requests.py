@@ -98,3 +98,28 @@ def test_a_version_that_is_not_served_ends_the_connection(api: ApiKey, version: 
     assert other.stream.closed
     assert member.heartbeat() == ErrorCode.NONE
     assert script.world.cluster.failures == ()
+
+
+def test_a_leave_behind_a_sync_that_a_rebalance_answers() -> None:
+    """The leave is processed after the step that has answered the sync, not inside it."""
+    script = Script()
+    leader = script.member(group_instance_id="one")
+    leader.join()
+    leader.take_join()
+    other, third = script.member(), script.member()
+    other.join()
+    third.join()
+    leader.join()
+    for member in (leader, other, third):
+        assert member.take_join()["error_code"] == ErrorCode.NONE
+    assert script.state == "CompletingRebalance"
+    other.sync()  # parked: the leader has not synced
+    leave = {"group_id": GROUP, "member_id": other.member_id}
+    other.client.send(ApiKey.LEAVE_GROUP, 0, leave)  # behind it, on the same connection
+    script.member(group_instance_id="one").join()  # takes the leader's place
+    codes = [answer["error_code"] for answer in other.answers()]
+    assert codes == [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE]
+    assert not script.world.cluster.failures
+    third.join()
+    assert third.take_join()["error_code"] == ErrorCode.NONE
+    assert len(script.world.cluster.group(GROUP).members) == 2
