@@ -274,6 +274,7 @@ class DirectPath(SleepHook):
         try:
             if self._concerns_only(result):
                 self._complete()
+                self._response_wait.hand_over()  # the sender may have resumed the selector already
             self._response_wait.resume_selector()
             self._response_wait.clear_request()  # a second wait for it takes the normal path
         except BaseException as error:  # noqa: BLE001 - the sender ends with it

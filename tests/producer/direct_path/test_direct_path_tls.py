@@ -2,10 +2,12 @@
 
 import contextlib
 import itertools
+import select
 import signal
 import ssl
 import threading
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,6 +16,9 @@ import pytest
 import kprod
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.network import epoll_selector
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.consumer.reading import LIMIT_S, wait_until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -114,6 +119,32 @@ def test_ctrl_c_loses_and_repeats_nothing(
     values = [record.value for record in cluster.records(TOPIC)[0]][before:]
     assert len(set(values)) == len(values)
     assert producer.metrics()["producer-metrics"]["connection-close-total"] <= 1  # the bootstrap's
+
+
+def test_a_response_that_the_sender_has_not_seen(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """Its caller leaves it after the sender has slept again: the sender is told of it.
+
+    Both watch the socket then. If the caller is first, the sender's epoll finds the socket empty.
+    """
+    assert _opens(producer)
+    direct = producer._kprod.path.direct_path
+    assert direct is not None
+    wait_until(lambda: not direct._sender_lock.locked(), "the sender sleeps")
+    cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    cluster.faults.stall(0)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(lambda: producer.send(TOPIC, b"v").result(SETTLE_S))
+        wait_until(lambda: direct._is_waiting, "the caller waits")
+        connection: Any = direct._response_wait._paused
+        direct._client.wakeup()
+        wait_until(lambda: direct._response_wait._paused is None, "the sender has resumed")
+        wait_until(lambda: not direct._sender_lock.locked(), "the sender sleeps")
+        selector: Any = direct._client.io.selector
+        selector._epoll.modify(connection.channel.transport.fileno(), select.EPOLLRDHUP)
+        cluster.faults.resume(0)
+        sending.result(LIMIT_S)
 
 
 class _OwnSession(ssl.SSLObject):
