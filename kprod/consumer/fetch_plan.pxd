@@ -21,6 +21,7 @@ cdef class FetchPlan:
 
     @cython.locals(may_fetch=cython.bint, session=FetchSession)
     cpdef consider(self, AssignedPartition partition, int64_t now_ms)
+    cpdef bint is_wanted_from(self, int64_t node_id, object key) except -1
     cpdef drop(self, AssignedPartition partition)
     cpdef try_later(self, AssignedPartition partition, int64_t now_ms)
 

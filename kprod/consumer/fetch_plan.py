@@ -107,6 +107,18 @@ class FetchPlan:
         )
         self._node_of[key] = node_id
 
+    def is_wanted_from(self, node_id: int, key: "TopicPartition") -> bool:
+        """Whether a partition is in a broker's session.
+
+        Args:
+            node_id: The broker's node id.
+            key: Any partition.
+
+        Returns:
+            False for a partition that is not fetched now, or from another broker.
+        """
+        return self._node_of.get(key) == node_id
+
     def drop(self, partition: AssignedPartition) -> None:
         """Stop fetching a partition that is no longer assigned.
 

@@ -26,6 +26,8 @@ cdef class Fetcher:
     cdef public object _listener
     cdef public dict _asked_bytes
     cdef public FetchCounts counts
+    cdef public bint _has_left
+    cdef public list _without_batch
     cdef public int64_t lone_node_id
 
     @cython.locals(wait_ms=int64_t, delay_ms=int64_t, session=FetchSession)
@@ -55,18 +57,14 @@ cdef class Fetcher:
 
     @cython.locals(block=FetchedBlock)
     cpdef _add(self, list blocks, ResponseMemory memory, int64_t now_ms)
-    cpdef _note_offsets(
-        self, AssignedPartition partition, int64_t high_watermark, int64_t last_stable_offset,
-        int64_t log_start_offset
-    )
 
     @cython.locals(partition=AssignedPartition, now_ms=int64_t)
     cpdef _look_at(self, Wanted wanted, dict answer, Outcome outcome, ResponseMemory memory)
 
     @cython.locals(partition=AssignedPartition)
-    cpdef _block(
-        self, Wanted wanted, object records, tuple aborted, ResponseMemory memory, int64_t now_ms
-    )
-    cpdef _take_cut_off(self, AssignedPartition partition, int64_t now_ms)
+    cpdef _block(self, Wanted wanted, object records, tuple aborted, ResponseMemory memory)
+
+    @cython.locals(partition=AssignedPartition)
+    cpdef _take_cut_off(self, Wanted wanted, int64_t now_ms)
     cpdef _take_code(self, AssignedPartition partition, int64_t code, Outcome outcome)
     cpdef _fail(self, AssignedPartition partition, object error, int64_t now_ms)

@@ -61,7 +61,6 @@ _LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
 _SMALL_BYTES = 32 * 1024  # for `lone_node_id`: half of what `DirectRead` reads
 NO_NODE = -1
 _CUT_OFF_MAX = 3  # consecutive responses with a part of a batch and nothing else
-_FETCHING = State.FETCHING  # cached: attribute access on an enum class runs Python code
 _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 
@@ -105,6 +104,8 @@ class Fetcher:
         self._replicas = replicas
         self._listener = listener
         self._asked_bytes: dict[int, int] = {}  # requested bytes of fetches in flight, by node
+        self._has_left = False  # the partition of the last lone response has left its session
+        self._without_batch: list[Wanted] = []  # `send` counts them, which runs Python code
         self.counts: FetchCounts = FetchCounts()
         self.lone_node_id: int = NO_NODE
 
@@ -117,6 +118,8 @@ class Fetcher:
         Returns:
             Milliseconds until the next attempt; connection events may come earlier.
         """
+        while self._without_batch:
+            self._take_cut_off(self._without_batch.pop(), now_ms)
         wait_ms = self._plan.take_due(now_ms)
         ready: list[tuple[Node, FetchSession]] = []
         for node_id, session in list(self._plan.sessions.items()):
@@ -147,8 +150,11 @@ class Fetcher:
             now_ms: Monotonic time.
 
         Returns:
-            False, without a change, if the broker is not ready, so that `send` must be called.
+            False, without a change, if `send` must be called: the broker is not ready, or the
+            partition of the last response waits for a retry or is now fetched from another broker.
         """
+        if self._has_left or self._without_batch:
+            return False
         session = self._plan.sessions.get(node_id)
         if session is None or not session.wanted:
             return True
@@ -244,6 +250,7 @@ class Fetcher:
     ) -> None:
         """Process a response without errors, with records of one partition or of none."""
         answer: LoneFetch = outcome.body
+        self._has_left = False
         self.counts.note(outcome.latency_ms)
         names = session.names_by_id
         session.note_response(answer.session_id)
@@ -256,8 +263,9 @@ class Fetcher:
         if wanted is None or (by_id and wanted.topic_id.int != topic) or not wanted.is_awaited:
             return
         partition = wanted.partition
-        self._note_offsets(
-            partition, answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+        self._listener.works(partition)
+        partition.note_fetched(
+            answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
         )
         records = answer.records
         if records is None:
@@ -265,9 +273,10 @@ class Fetcher:
         is_small = len(records) <= _SMALL_BYTES
         self.lone_node_id = outcome.node_id if is_small else NO_NODE
         memory = ResponseMemory(len(records))
-        block = self._block(wanted, records, (), memory, outcome.now_ms)
+        block = self._block(wanted, records, (), memory)
         if block is not None:
             self._add([block], memory, outcome.now_ms)
+        self._has_left = not self._plan.is_wanted_from(outcome.node_id, partition.key)
 
     def _take(
         self, outcome: Outcome, asked: dict[TopicPartition, Wanted], names: dict[int, str] | None
@@ -299,19 +308,6 @@ class Fetcher:
         for block in blocks:
             self._plan.consider(block.partition, now_ms)
 
-    def _note_offsets(
-        self,
-        partition: AssignedPartition,
-        high_watermark: int,
-        last_stable_offset: int,
-        log_start_offset: int,
-    ) -> None:
-        partition.failures = 0
-        self._listener.works(partition)
-        partition.high_watermark = high_watermark
-        partition.last_stable_offset = last_stable_offset
-        partition.log_start_offset = log_start_offset
-
     def _look_at(
         self, wanted: Wanted, answer: dict[str, Any], outcome: Outcome, memory: ResponseMemory
     ) -> FetchedBlock | None:
@@ -319,11 +315,9 @@ class Fetcher:
         if answer["error_code"]:
             self._take_code(partition, answer["error_code"], outcome)
             return None
-        self._note_offsets(
-            partition,
-            answer["high_watermark"],
-            answer["last_stable_offset"],
-            answer["log_start_offset"],
+        self._listener.works(partition)
+        partition.note_fetched(
+            answer["high_watermark"], answer["last_stable_offset"], answer["log_start_offset"]
         )
         diverging = answer["diverging_epoch"]
         if diverging and diverging["end_offset"] >= 0:
@@ -339,20 +333,19 @@ class Fetcher:
         if not records:
             return None
         aborted = aborted_transactions(answer)
-        return self._block(wanted, memoryview(records), aborted, memory, now_ms)
+        return self._block(wanted, memoryview(records), aborted, memory)
 
-    def _block(  # noqa: PLR0917 - called for each block; keywords cost time
+    def _block(
         self,
         wanted: Wanted,
         records: memoryview,
         aborted: tuple[tuple[int, int], ...],
         memory: ResponseMemory,
-        now_ms: int,
     ) -> FetchedBlock | None:
         partition = wanted.partition
         end = last_batch(records)
         if end is None or end.next_offset <= partition.fetch_offset:
-            self._take_cut_off(partition, now_ms)
+            self._without_batch.append(wanted)
             return None
         partition.cut_off_count = 0
         block = FetchedBlock(
@@ -369,8 +362,11 @@ class Fetcher:
             partition.fetch_from(end.next_offset, max(end.leader_epoch, -1))
         return block
 
-    def _take_cut_off(self, partition: AssignedPartition, now_ms: int) -> None:
+    def _take_cut_off(self, wanted: Wanted, now_ms: int) -> None:
         """Count a response without a whole batch; the broker must send one, and may do so later."""
+        partition = wanted.partition
+        if not wanted.is_awaited:
+            return
         partition.cut_off_count += 1
         if partition.cut_off_count >= _CUT_OFF_MAX:
             error = no_whole_batch(partition.key, partition.fetch_offset, partition.cut_off_count)

@@ -27,3 +27,6 @@ cdef class AssignedPartition:
 
     cpdef move_to(self, object state)
     cpdef fetch_from(self, int64_t offset, int64_t epoch)
+    cpdef note_fetched(
+        self, int64_t high_watermark, int64_t last_stable_offset, int64_t log_start_offset
+    )

@@ -216,5 +216,14 @@ class AssignedPartition:
         self.fetch_offset = offset
         self.fetch_epoch = epoch
 
+    def note_fetched(
+        self, high_watermark: int, last_stable_offset: int, log_start_offset: int
+    ) -> None:
+        """Set the offsets that a broker has told without an error; the I/O thread."""
+        self.failures = 0
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+
     def __repr__(self) -> str:
         return f"<{self.key.topic}-{self.key.partition} {self.state.name} {self.place}>"

@@ -82,8 +82,10 @@ class EpollSelector:
         """See `Selector.wakeup`."""
         wake = self._wake  # this reference keeps it open while it is written to
         if wake is not None:
-            with contextlib.suppress(OSError):
+            try:  # noqa: SIM105 - `suppress` is Python code (`COMPILED_MODULES`)
                 wake.write(EVENT_COUNT_OF_ONE)
+            except OSError:
+                pass
 
     @property
     def waker(self) -> Callable[[], object]:

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 T0 = TopicPartition("t", 0)
+LONG_MS = 60_000  # longer than a test
+OUTSIDE = {"add", "remove"}  # of the waiter: the lock is not held, and the rest is done
 OPENING = 5  # records that open the path
 
 
@@ -176,12 +178,12 @@ def functions_run(call: Callable[[], object]) -> set[str]:
 def test_no_python_code_runs_on_the_way(line: Line, value: bytes) -> None:
     """From the wait to the next fetch: no signal handler can come in."""
     buffer, direct = engine_of(line.consumer).parts.buffer, line.direct
-    outside = {"add", "remove"}  # of the waiter: the lock is not held, and the rest is done
     taken = 0
     for _ in range(100):
+        assert line.consumer.poll(0) == []  # frees the block of the record before
         wait_until(line.sleeps, "the I/O thread sleeps")
         with line.sending_when_waited_for(value):
-            assert functions_run(lambda: direct.wait(bool, None)) <= outside
+            assert functions_run(lambda: direct.wait(bool, None)) <= OUTSIDE
             taken += buffer.has_arrived and line.sleeps()
             line.read()
     assert taken > 50
@@ -255,6 +257,48 @@ def test_several_brokers(cluster: EmbeddedCluster) -> None:
             producer.send("t", b"%d" % number, partition=partition)
             (record,) = poll_count(consumer, 1)
             assert (record.value, record.partition) == (b"%d" % number, partition)
+
+
+def test_the_end_of_a_replicas_time_changes_the_broker(cluster: EmbeddedCluster) -> None:
+    """The I/O thread sends the next fetch: to the leader, which the path does not wait at."""
+    del cluster
+    with (
+        EmbeddedCluster(2, {"t": 1}, default_replication_factor=2, racks=["a", "b"]) as racks,
+        contextlib.closing(Line(racks, client_rack="b", request_timeout_ms=LONG_MS)) as line,
+    ):
+        replicas, left = engine_of(line.consumer).parts.fetcher._replicas, 0
+        for _ in range(20):
+            wait_until(line.sleeps, "the I/O thread sleeps")
+            preferred = replicas._preferred.get(T0)
+            if preferred is not None:
+                replicas._preferred[T0] = preferred._replace(until_ms=0)
+                left += 1
+            with line.sending_when_waited_for():
+                line.read()
+        assert left
+
+
+def test_a_response_without_a_whole_batch_is_asked_for_again(cluster: EmbeddedCluster) -> None:
+    """After a delay, which the I/O thread waits for; no Python code runs to wake it."""
+
+    def cut_off(frame: bytes) -> bytes:
+        at = frame.rindex(made.seen.to_bytes(8)) + 8  # after the batch's offset: its length
+        length = int.from_bytes(frame[at : at + 4]) + 1_000
+        return frame[:at] + length.to_bytes(4) + frame[at + 4 :]
+
+    settings = {"request_timeout_ms": LONG_MS, "fetch_max_wait_ms": LONG_MS // 2}
+    with contextlib.closing(Line(cluster, **settings)) as made:
+        direct = made.direct
+        for _ in range(3):
+            cluster.faults.rewrite(ApiKey.FETCH, cut_off)
+            made.send()
+            made.read()
+            assert made.consumer.poll(0) == []  # frees the block of the record before
+            wait_until(made.sleeps, "the I/O thread sleeps")
+            with made.sending_when_waited_for():
+                assert functions_run(lambda: direct.wait(bool, None)) <= OUTSIDE
+                made.read()
+        assert not cluster.faults.pending()
 
 
 def test_a_wait_that_ends_leaves_the_response_to_the_io_thread(line: Line) -> None:
