@@ -129,8 +129,9 @@ class DirectRead(SleepHook):
             until_ms: Deadline, monotonic; None for none.
 
         Returns:
-            False, immediately, if the caller must wait in another way. True after a possible wait,
-            which ends also for no reason.
+            False if the caller must wait in another way: immediately, or after a wait that has
+            ended early without a response, which the I/O thread may have to process. So a caller
+            that repeats its wait never spins.
 
         Raises:
             BaseException: A signal handler raised it; the fetch continues.
@@ -140,7 +141,7 @@ class DirectRead(SleepHook):
             try:
                 self._mailbox.add_waiter(self._response_wait)
                 if not is_ready():  # checked after adding the waiter: no notification is missed
-                    self._wait_and_take(until_ms)
+                    progress = self._wait_and_take(until_ms)
             finally:
                 self._end_wait()  # first: the next call is Python code, which may be interrupted
                 self._mailbox.remove_waiter(self._response_wait)
@@ -190,16 +191,25 @@ class DirectRead(SleepHook):
             return _NOTHING
         return _TAKEN if progress == _TAKEN else _LEFT
 
-    def _wait_and_take(self, until_ms: int | None) -> None:
-        """Wait for the response, which may arrive in pieces, and take it."""
+    def _wait_and_take(self, until_ms: int | None) -> int:
+        """Wait for the response, which may arrive in pieces, and take it.
+
+        Returns:
+            `_TAKEN`; `_NOTHING` at the deadline; `_LEFT` if the wait has ended early.
+        """
         left_ms = SLICE_MS
         if until_ms is not None:
             left_ms = max(0, min(SLICE_MS, until_ms - self._clock.now_ms()))
+        ends_ms = self._clock.now_ms() + left_ms
         for _ in range(_PIECES_MAX):
             self._response_wait.wait(left_ms / 1_000)
-            if self._try_take() != _INCOMPLETE:
+            progress = self._try_take()
+            if progress != _INCOMPLETE:
                 break
             left_ms = _REST_MS
+        if progress == _NOTHING and self._clock.now_ms() >= ends_ms:
+            return _NOTHING
+        return _TAKEN if progress == _TAKEN else _LEFT
 
     def _try_take(self) -> int:
         """Take the response, unless the I/O thread is awake and does it."""

@@ -128,6 +128,8 @@ class SimTransport:
 
     def peek_into(self, buffer: bytearray) -> int | None:
         """Show what has arrived, as much as fits."""
+        if self.error:
+            raise self.error
         data = bytes(self.link.down.arrived[: len(buffer)])
         buffer[: len(data)] = data
         return len(data) or (0 if self.link.down.has_ended else None)
