@@ -55,4 +55,7 @@ cdef class FetchSession:
 cdef list _topics(object named)
 
 
+cpdef bint _must_forget(Wanted asked, Wanted wanted) except -1
+
+
 cpdef Wanted wanted_in(object asked, object topic, object partition)

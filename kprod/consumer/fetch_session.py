@@ -179,6 +179,16 @@ class FetchSession:
         """Whether the next request is a full request."""
         return self._session_id == _NO_SESSION or self._epoch == _FIRST_EPOCH
 
+    @property
+    def is_next_lone(self) -> bool:
+        """Whether the next request names at most one partition, and forgets none."""
+        if self.is_new:
+            return len(self.wanted) <= 1
+        for key in self._changed:
+            if _must_forget(self.asked.get(key), self.wanted.get(key)):
+                return False
+        return len(self._changed) <= 1
+
     def want(self, wanted: Wanted) -> None:
         """Add a partition at the end, or change it.
 
@@ -239,7 +249,7 @@ class FetchSession:
         forgotten: list[Wanted] = []
         for key in self._changed:
             wanted, asked = self.wanted.get(key), self.asked.get(key)
-            if asked is not None and (wanted is None or asked.topic_id.int != wanted.topic_id.int):
+            if asked is not None and _must_forget(asked, wanted):
                 forgotten.append(asked)
                 self._forget_name(asked)
                 asked = None
@@ -322,6 +332,11 @@ def wanted_in(asked: Mapping[TopicPartition, Wanted], topic: str, partition: int
         The partition; None if it was not requested.
     """
     return asked.get((topic, partition))  # type: ignore[call-overload,no-any-return]
+
+
+def _must_forget(asked: Wanted | None, wanted: Wanted | None) -> bool:
+    """Whether the broker must drop a partition that it has in the session."""
+    return asked is not None and (wanted is None or asked.topic_id.int != wanted.topic_id.int)
 
 
 def _forgotten(forgotten: Iterable[Wanted]) -> list[dict[str, Any]]:

@@ -150,8 +150,9 @@ class Fetcher:
             now_ms: Monotonic time.
 
         Returns:
-            False, without a change, if `send` must be called: the broker is not ready, or the
-            partition of the last response waits for a retry or is now fetched from another broker.
+            False, without a change, if `send` must be called: the broker is not ready, the
+            partition of the last response waits for a retry or is now fetched from another broker,
+            or the fetch names several partitions.
         """
         if self._has_left or self._without_batch:
             return False
@@ -162,6 +163,7 @@ class Fetcher:
         if (
             node is None
             or node_id in self._asked_bytes
+            or not session.is_next_lone  # the tables run Python code
             or not self._client.is_ready(node_id, now_ms)
         ):
             return False

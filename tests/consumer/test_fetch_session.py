@@ -46,6 +46,33 @@ def session(fields: dict[str, Any]) -> tuple[int, int]:
     return fields["session_id"], fields["session_epoch"]
 
 
+def test_a_lone_request_is_foretold() -> None:
+    """It names at most one partition, and forgets none."""
+    one, foo, bar = FetchSession(), partition("foo", 0), partition("bar", 0)
+
+    def change(*changed: Wanted) -> list[bool]:
+        for it in changed:
+            one.want(it)
+        told = one.is_next_lone
+        is_lone = one.next_request().is_lone
+        one.note_response(5)
+        return [told, is_lone]
+
+    lone, other = [True, True], [False, False]
+    assert change(wanted(foo)) == lone
+    assert change() == lone
+    assert change(wanted(foo, 1), wanted(bar)) == other
+    assert change(wanted(foo, 2)) == lone
+    assert change(wanted(foo, 3), wanted(bar, 1)) == other
+    assert change(wanted(foo, 4, topic_id=uuid.UUID(int=9))) == other  # forgets the old topic
+    one.drop(bar.key)
+    assert change() == other
+    assert change(wanted(foo, 5)) == other  # by its old id again
+    one.want(wanted(bar))
+    one.forget()
+    assert change() == other
+
+
 def test_sessionless() -> None:
     """A broker that gives no session is told everything each time."""
     one = FetchSession()

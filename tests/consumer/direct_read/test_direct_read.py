@@ -301,6 +301,30 @@ def test_a_response_without_a_whole_batch_is_asked_for_again(cluster: EmbeddedCl
         assert not cluster.faults.pending()
 
 
+def test_a_fetch_that_names_several_partitions_is_the_io_threads(cluster: EmbeddedCluster) -> None:
+    """The protocol's tables run Python code."""
+    del cluster
+    with (
+        EmbeddedCluster(1, {"t": 3}) as three,
+        contextlib.closing(Line(three)) as made,
+    ):
+        made.consumer.assign([T0, TopicPartition("t", 1), TopicPartition("t", 2)])
+        made.consumer.seek(T0, made.seen)
+        direct, sessions = made.direct, engine_of(made.consumer).parts.plan.sessions
+        for _ in range(5):
+            direct._fetcher.lone_node_id = -1
+            while direct._fetcher.lone_node_id < 0:  # the response to a full fetch is no lone one
+                made.send()
+                made.read()
+            assert made.consumer.poll(0) == []  # frees the block of the record before
+            wait_until(made.sleeps, "the I/O thread sleeps")
+            (session,) = sessions.values()
+            session.forget()  # as after a response of a broker that gives no session
+            with made.sending_when_waited_for():
+                assert functions_run(lambda: direct.wait(bool, None)) <= OUTSIDE
+                made.read()
+
+
 def test_a_wait_that_ends_leaves_the_response_to_the_io_thread(line: Line) -> None:
     """Nobody waits any more, and still the record is fetched."""
     assert line.consumer.poll(0.02) == []
