@@ -42,8 +42,8 @@ cdef class DirectRead(SleepHook):
     @cython.locals(progress=cython.int)
     cpdef int _begin_wait(self) except -1
 
-    @cython.locals(left_ms=int64_t, ends_ms=int64_t, progress=cython.int)
-    cpdef int _wait_and_take(self, object until_ms) except -1
+    @cython.locals(now_ms=int64_t, left_ms=int64_t, ends_ms=int64_t, progress=cython.int)
+    cpdef int _wait_and_take(self, object is_ready, object until_ms) except -1
     cpdef int _try_take(self) except -1
 
     @cython.locals(connection=NodeConnection, in_flight=InFlightRequest)

@@ -141,7 +141,7 @@ class DirectRead(SleepHook):
             try:
                 self._mailbox.add_waiter(self._response_wait)
                 if not is_ready():  # checked after adding the waiter: no notification is missed
-                    progress = self._wait_and_take(until_ms)
+                    progress = self._wait_and_take(is_ready, until_ms)
             finally:
                 self._end_wait()  # first: the next call is Python code, which may be interrupted
                 self._mailbox.remove_waiter(self._response_wait)
@@ -191,22 +191,23 @@ class DirectRead(SleepHook):
             return _NOTHING
         return _TAKEN if progress == _TAKEN else _LEFT
 
-    def _wait_and_take(self, until_ms: int | None) -> int:
+    def _wait_and_take(self, is_ready: Callable[[], bool], until_ms: int | None) -> int:
         """Wait for the response, which may arrive in pieces, and take it.
 
         Returns:
             `_TAKEN`; `_NOTHING` at the deadline; `_LEFT` if the wait has ended early.
         """
-        left_ms = SLICE_MS
-        if until_ms is not None:
-            left_ms = max(0, min(SLICE_MS, until_ms - self._clock.now_ms()))
-        ends_ms = self._clock.now_ms() + left_ms
+        now_ms = self._clock.now_ms()
+        ends_ms = now_ms + SLICE_MS if until_ms is None else min(now_ms + SLICE_MS, until_ms)
+        left_ms = max(0, ends_ms - now_ms)
         for _ in range(_PIECES_MAX):
             self._response_wait.wait(left_ms / 1_000)
             progress = self._try_take()
-            if progress != _INCOMPLETE:
+            if progress != _INCOMPLETE or is_ready():
                 break
-            left_ms = _REST_MS
+            left_ms = min(_REST_MS, ends_ms - self._clock.now_ms())
+            if left_ms <= 0:
+                break
         if progress == _NOTHING and self._clock.now_ms() >= ends_ms:
             return _NOTHING
         return _TAKEN if progress == _TAKEN else _LEFT

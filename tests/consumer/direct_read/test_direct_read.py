@@ -24,6 +24,7 @@ from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.direct_read import DirectRead
 from kprod.errors import ClosedError, ConcurrentPoll, KprodError, WakeupError
 from kprod.network import epoll_selector
+from kprod.network.response_wait import ResponseWait
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.consumer.reading import LIMIT_S, consumer_of, poll_count, wait_until
@@ -451,6 +452,40 @@ def test_a_wakeup_ends_the_wait(line: Line) -> None:
         assert isinstance(polling.exception(LIMIT_S), WakeupError)
     line.send()
     line.read()
+
+
+class Rest(ResponseWait):
+    """Waits for a response of which the rest never arrives."""
+
+    waits = 0
+
+    def peek(self) -> None:
+        """Return no frame."""
+
+    def arrived_bytes(self) -> int:
+        """Return a piece, after the first wait."""
+        return 9 if self.waits else -1
+
+    def wait(self, timeout_s: float) -> None:  # noqa: ARG002 - a ResponseWait's
+        """Count."""
+        self.waits += 1
+
+
+@pytest.mark.parametrize("ends", ["by a notification", "by its deadline"])
+def test_a_wait_for_the_rest_of_a_response_ends(line: Line, ends: str) -> None:
+    """As the wait for its beginning does."""
+    direct: Any = line.direct
+    assert line.consumer.poll(0) == []
+    wait_until(line.sleeps, "the I/O thread sleeps")
+    rest = Rest(direct._client.io.make_socket_wait(), 65_536)
+    before, direct._response_wait = direct._response_wait, rest
+    if ends == "by a notification":
+        assert not direct.wait(lambda: rest.waits == 2, None)
+        assert rest.waits == 2
+    else:
+        assert not direct.wait(bool, 0)
+        assert rest.waits == 1
+    direct._response_wait = before
 
 
 def test_a_pause_and_a_seek_during_the_wait(line: Line) -> None:
