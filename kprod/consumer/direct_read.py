@@ -17,6 +17,9 @@ Only a lone response goes this way: without errors, with records of one partitio
 socket; any other response is left there, and the I/O thread reads it. A broker is chosen because
 its last response was a small one; the I/O thread serves the other brokers meanwhile.
 
+The next fetch is sent from here if it is a lone one to the same broker. Otherwise (`send_to`) the
+I/O thread is woken: for a retry, for another broker, or for a fetch that names several partitions.
+
 Invariants.
     Holding `_io_lock` means owning all of the I/O thread's state. The I/O thread releases it only
     while asleep; the polling thread never waits for it.
