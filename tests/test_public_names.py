@@ -122,6 +122,7 @@ CONSUMER = {
 }
 GROUP = {
     *("commit", "commit_async", "committed", "enforce_rebalance", "group_metadata", "progress"),
+    "store_offsets",
 }
 FUTURE = {
     *("add_done_callback", "cancel", "cancelled", "done", "exception", "remove_done_callback"),
@@ -131,7 +132,7 @@ MEMBERS: dict[type, set[str]] = {
     kprod.Producer: PRODUCER | {"_kprod"},
     kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
     kprod.Consumer: CONSUMER | GROUP | {"_kprod"},
-    kprod.AsyncConsumer: ((CONSUMER | GROUP) - {"commit_async", "wakeup"}) | {"_kprod", "start"},
+    kprod.AsyncConsumer: ((CONSUMER | GROUP) - {"wakeup"}) | {"_kprod", "start"},
     kprod.RecordFuture: FUTURE,
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})
     | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},

@@ -162,6 +162,7 @@ class FetchRequest(ClientRequest):
         self.on_complete = on_complete
         self.versions = versions
         self.expects_response = True
+        self.body = self.bounds = self.check = None
         self.timeout_ms = terms.timeout_ms
         self._part = part
         self._bytes_max = bytes_max

@@ -20,3 +20,15 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_one_test() -> Iterator[None]:
+    """A command that runs in this process leaves its handler of SIGTERM to no later test.
+
+    On the main thread the direct path with TLS is closed while a handler in Python is installed.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if signal.getsignal(signal.SIGTERM) is not before:
+        signal.signal(signal.SIGTERM, before)

@@ -31,3 +31,18 @@ def test_children_inherit_that_interrupts_are_ignored(request: pytest.FixtureReq
     assert interrupt_child() == 0
     request.getfixturevalue("interruptible")
     assert interrupt_child() == -signal.SIGINT
+
+
+def test_a_handler_ends_with_its_test(pytester: pytest.Pytester) -> None:
+    """The next test does not see it."""
+    pytester.makeconftest('pytest_plugins = ["tests.plugins.interrupts"]')
+    pytester.makepyfile("""
+        import signal
+
+        def test_one():
+            signal.signal(signal.SIGTERM, lambda *_: None)
+
+        def test_two():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    """)
+    pytester.runpytest("-p", "no:randomly").assert_outcomes(passed=2)

@@ -47,6 +47,7 @@ from kprod._core.timer import watch_lists as watch
 from kprod._core.wire.fetch_frames import LoneFetch
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
+from kprod.config import SecurityConfig
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.batch_ends import BatchEnd
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
@@ -73,6 +74,9 @@ from kprod.network.resolver import ThreadResolver
 from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook
 from kprod.network.socket_wait import EpollSocketWait, SocketWait
+from kprod.network.tls_context import make_context
+from kprod.network.tls_errors import TlsPeer
+from kprod.network.tls_transport import TlsTransport
 from kprod.network.transport import PlainTransport
 from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.partitioner import Weights
@@ -189,6 +193,12 @@ def _sending() -> Any:
     path = async_send.AsyncSendPath()
     path.send_path = _stage().producer._kprod.path
     return async_send.AsyncSendMethod(path).send("orders", b"x")
+
+
+def _tls_transport() -> TlsTransport:
+    config = SecurityConfig.parse({"security_protocol": "SSL"})
+    peer = TlsPeer("localhost:1", "localhost", config)
+    return TlsTransport(PlainTransport(_socket()), make_context(config), peer)
 
 
 def _socket() -> socket.socket:
@@ -411,6 +421,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         node_id=1, api_key=ApiKey.METADATA, on_complete=lambda _: None, body={"topics": []}
     ),
     "PlainTransport": lambda: PlainTransport(_socket()),
+    "TlsTransport": _tls_transport,
     "ProduceFrame": lambda: ProduceFrame(
         version=9,
         correlation_id=1,

@@ -34,6 +34,7 @@ def _modules_run_by(consumer: Any, direct: Any, send: Any) -> set[str]:
     """As `_modules_run`, of many records that are waited for."""
     seen: set[str] = set()
     for _ in range(RECORDS):
+        assert not consumer.poll(0)  # frees the last record's block, as a `poll` that waits does
         sending = threading.Thread(target=_send_when_waited_for, args=(direct, send))
         sending.start()
         records: list[Any] = []
