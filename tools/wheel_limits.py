@@ -3,7 +3,7 @@
 Raise a limit with the reason beside it. With symbols for debuggers it was 23.6 MB, 59 MB installed.
 """
 
-ZIPPED_BYTES_MAX = 6_400_000
+ZIPPED_BYTES_MAX = 6_700_000
 INSTALLED_BYTES_MAX = 15_900_000
 """5 and 12 MiB held the producer, the consumer and the broker without compaction; its map of keys
 and its choice of the records to keep are compiled, since they run for each record of a log. 0.7 MB
