@@ -7,7 +7,7 @@ Thread-safety: pytest's own thread, which is the main one.
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -22,13 +22,14 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(autouse=True)
-def handlers_of_one_test() -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
     """A command that runs in this process leaves its handler of SIGTERM to no later test.
 
     On the main thread the direct path with TLS is closed while a handler in Python is installed.
     """
     before = signal.getsignal(signal.SIGTERM)
-    yield
+    result = yield
     if signal.getsignal(signal.SIGTERM) is not before:
         signal.signal(signal.SIGTERM, before)
+    return result
