@@ -27,6 +27,9 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     """A command that runs in this process leaves its handler of SIGTERM to no later test.
 
     On the main thread the direct path with TLS is closed while a handler in Python is installed.
+
+    Returns:
+        The result of the inner hooks.
     """
     before = signal.getsignal(signal.SIGTERM)
     result = yield
