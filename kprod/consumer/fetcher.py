@@ -152,9 +152,9 @@ class Fetcher:
         Returns:
             False, without a change, if `send` must be called: the broker is not ready, the
             partition of the last response waits for a retry or is now fetched from another broker,
-            or the fetch names several partitions.
+            another fetch waits for memory, or the fetch names several partitions.
         """
-        if self._has_left or self._without_batch:
+        if self._has_left or self._without_batch or self._buffer.is_short:
             return False
         session = self._plan.sessions.get(node_id)
         if session is None or not session.wanted:

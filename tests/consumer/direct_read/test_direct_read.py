@@ -260,6 +260,28 @@ def test_several_brokers(cluster: EmbeddedCluster) -> None:
             assert (record.value, record.partition) == (b"%d" % number, partition)
 
 
+def test_another_broker_gets_its_share_of_the_memory(cluster: EmbeddedCluster) -> None:
+    """Its fetch had waited while each direct read's next fetch asked for all of it."""
+    del cluster
+    with (
+        EmbeddedCluster(brokers=2, topics={"t": 2}) as two,
+        Producer(bootstrap_servers=two.bootstrap_servers, linger_ms=0) as producer,
+        consumer_of(two, "t", fetch_buffer_memory=65_536, fetch_max_wait_ms=600) as consumer,
+    ):
+        second = TopicPartition("t", 1)
+        for partition in (0, 1):
+            producer.send("t", b"first", partition=partition)
+            poll_count(consumer, 1)
+        consumer.pause(second)
+        asked_bytes = engine_of(consumer).parts.fetcher._asked_bytes
+        while len(asked_bytes) > 1 or sum(asked_bytes.values()) < 65_536:
+            assert consumer.poll(0.1) == []
+        consumer.resume(second)
+        producer.send("t", b"second", partition=1)
+        (record,) = poll_count(consumer, 1)
+        assert (record.partition, record.value) == (1, b"second")
+
+
 def test_the_end_of_a_replicas_time_changes_the_broker(cluster: EmbeddedCluster) -> None:
     """The I/O thread sends the next fetch: to the leader, which the path does not wait at."""
     del cluster
