@@ -5,6 +5,7 @@ begins with records that were waited for, which is what opens the direct path.
 """
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -167,11 +168,13 @@ def functions_run(call: Callable[[], object]) -> set[str]:
         if event == "call" and frame.f_code.co_filename != __file__:
             seen.add(frame.f_code.co_name)
 
+    gc.disable()  # a collection runs callbacks and finalizers of others, outside of the lock
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return seen
 
 
