@@ -202,7 +202,7 @@ class DirectRead(SleepHook):
         """
         now_ms = self._clock.now_ms()
         ends_ms = now_ms + SLICE_MS if until_ms is None else min(now_ms + SLICE_MS, until_ms)
-        left_ms = max(0, ends_ms - now_ms)
+        left_ms, progress = max(0, ends_ms - now_ms), _LEFT
         for _ in range(_PIECES_MAX):
             self._response_wait.wait(left_ms / 1_000)
             progress = self._try_take()
