@@ -85,7 +85,7 @@ class EpollSelector:
             try:  # noqa: SIM105 - `suppress` is Python code (`COMPILED_MODULES`)
                 wake.write(EVENT_COUNT_OF_ONE)
             except OSError:
-                pass
+                pass  # the counter is full, so a wakeup is pending, or the descriptor is closed
 
     @property
     def waker(self) -> Callable[[], object]:
