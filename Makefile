@@ -15,7 +15,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo spark-test spark-demo chaos chaos-groups test lint lint-style lint-types format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
+.PHONY: help setup demo spark-test spark-demo chaos chaos-groups test lint lint-style lint-types format docs lock test-quick test-pythons kafka kafka-fetch kerberos fuzz long mutants sim soak \
   timer-stress bench race old-and-new wheel try-wheel changes lowest clean
 
 help:  ## list the commands
@@ -88,6 +88,12 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" TESTS="$$tests" </dev/null || exit 1; \
 	done
 
+# It has no wheels; as above, nothing is measured on it. It is not built like kprod, by build.cfg.
+kerberos: $(VENV)/.built  ## build what logins by Kerberos need, for their tests (libkrb5-dev, 20 s)
+	printf '[build_ext]\nparallel=2\n' > $(VENV)/kerberos.cfg
+	DIST_EXTRA_CONFIG=$(abspath $(VENV))/kerberos.cfg CFLAGS="-O1 -g0 -w" $(PY) -m pip install --quiet \
+	  --require-hashes --no-build-isolation -r requirements/kerberos.txt
+
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
 	$(PY) -m tests.plugins.kafka run $(KAFKA)
 
@@ -148,13 +154,14 @@ changes: $(VENV)/.built  ## show what the changelog will say of the next release
 lowest: $(VENV)/.built  ## test with the oldest versions of all that kprod requires
 	$(PY) -m tools.test_lowest
 
-# Extras that tests use; logins through Kerberos and clouds are tested with stand-ins.
+# Extras that tests use; Kerberos has a file of its own, and logins of clouds are tested with stand-ins.
 USED := arrow cli json opentelemetry perf prometheus testing tls
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
 lock: $(VENV)/.built  ## choose new versions of the development tools, and the lowest that users may have
 	$(LOCK) $(addprefix --extra ,$(USED) demo spark) --group dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --no-annotate --group install -o requirements/uv.txt
+	$(LOCK) --no-annotate --group kerberos -o requirements/kerberos.txt
 	$(LOCK) --no-annotate --resolution lowest-direct $(addprefix --extra ,$(USED)) --group lowest \
 	  -o requirements/lowest.txt pyproject.toml
 

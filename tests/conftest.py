@@ -8,6 +8,8 @@ pytest_plugins: list[str] = [
     "tests.plugins.interrupts",
     "tests.plugins.kafka",
     "tests.plugins.kafka_secured",
+    "tests.plugins.kerberos",
+    "tests.plugins.kafka_kerberos",  # imports the two before
     "tests.plugins.leaks",
     "tests.plugins.properties",
     "tests.plugins.sides",

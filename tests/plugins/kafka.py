@@ -32,7 +32,7 @@ from tests.plugins.kafka_artifacts import (
 from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.kafka_settings import QUICK_JAVA, STRONG_JAVA
 
-FIXTURES = frozenset({"kafka_artifacts", "kafka", "kafka_secured", "kafka_trio"})
+FIXTURES = frozenset({"kafka_artifacts", "kafka", "kafka_kerberos", "kafka_secured", "kafka_trio"})
 REQUIRE = "KPROD_REQUIRE_KAFKA"
 
 

@@ -7,6 +7,7 @@ Thread-safety: the login thread, one call at a time, since each may query the KD
 Source: RFC 4752; Kafka's SaslClientAuthenticator (clients 4.3.1); python-gssapi 1.12.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kprod.config import SecurityConfig
@@ -45,7 +46,7 @@ def load_gssapi() -> "ModuleType":
 class GssLogin(Login):
     """The client side of one exchange."""
 
-    __slots__ = ("_config", "_context", "_has_agreed", "_host")
+    __slots__ = ("_config", "_context", "_has_agreed", "_service")
 
     def __init__(self, config: SecurityConfig, host: str) -> None:
         """Start an exchange.
@@ -55,24 +56,32 @@ class GssLogin(Login):
             host: The broker's host, as configured or advertised.
         """
         self._config = config
-        self._host = config.sasl_kerberos_domain_name or host.removesuffix(".")
+        host = config.sasl_kerberos_domain_name or host.removesuffix(".")
+        self._service = f"{config.sasl_kerberos_service_name}@{host}"
         self._context: Any = None
         self._has_agreed = False
 
     def first(self) -> bytes:
         """See `Login`; queries the KDC for tickets."""
         gssapi = load_gssapi()
-        service = f"{self._config.sasl_kerberos_service_name}@{self._host}"
+        flag = gssapi.RequirementFlag
         try:
             self._context = gssapi.SecurityContext(
-                name=gssapi.Name(service, gssapi.NameType.hostbased_service),
+                name=gssapi.Name(self._service, gssapi.NameType.hostbased_service),
                 creds=self._credentials(gssapi),
                 mech=gssapi.MechType.kerberos,
+                # The broker proves itself, and the message on security layers cannot be changed.
+                flags=[flag.mutual_authentication, flag.integrity, flag.out_of_sequence_detection],
                 usage="initiate",
             )
             return self._context.step() or b""
         except gssapi.exceptions.GSSError as error:
-            raise self._failed(error) from None
+            who = self._config.sasl_kerberos_principal or "the default principal"
+            has_none = isinstance(error, gssapi.exceptions.MissingCredentialsError)
+            raise AuthenticationFailed(
+                f"Kerberos has no ticket of {who} for {self._service}: {peer_text(str(error))}"
+                f"{self._advice() if has_none else ''}"
+            ) from None
 
     def answer(self, challenge: bytes) -> bytes | None:
         """See `Login`; finally the broker offers security layers, of which none is used."""
@@ -88,7 +97,10 @@ class GssLogin(Login):
                 return self._context.step(challenge) or b""
             return self._agree(self._context.unwrap(challenge).message)
         except gssapi.exceptions.GSSError as error:
-            raise self._failed(error) from None
+            raise AuthenticationFailed(
+                f"Kerberos rejects the message of the broker {self._service}:"
+                f" {peer_text(str(error))}"
+            ) from None
 
     def _agree(self, offer: bytes) -> bytes:
         if len(offer) != _LAYER_BYTES:
@@ -112,15 +124,21 @@ class GssLogin(Login):
         store = None
         if config.sasl_kerberos_keytab is not None:
             # Tickets are kept in memory, and renewed from the keytab in time.
-            cache = f"MEMORY:kprod-{config.sasl_kerberos_keytab}-{name}"
-            store = {"client_keytab": f"FILE:{config.sasl_kerberos_keytab}", "ccache": cache}
+            path = self._keytab_path()
+            cache = f"MEMORY:kprod-{path}-{name}"
+            store = {"client_keytab": f"FILE:{path}", "ccache": cache}
         if name is None and store is None:
             return None
         return gssapi.Credentials(name=name, usage="initiate", store=store)
 
-    def _failed(self, error: Exception) -> AuthenticationFailed:
-        who = self._config.sasl_kerberos_principal or "the default principal"
-        service = f"{self._config.sasl_kerberos_service_name}@{self._host}"
-        return AuthenticationFailed(
-            f"Kerberos has no ticket of {who} for {service}: {peer_text(str(error))}"
-        )
+    def _advice(self) -> str:
+        """Say where the principal's key should be; the library names a cache that nobody set."""
+        if self._config.sasl_kerberos_keytab is None:
+            return "; set sasl_kerberos_keytab, or have kinit fill the ticket cache"
+        path = self._keytab_path()
+        if not Path(path).is_file():
+            return f"; sasl_kerberos_keytab={path!r} is no file"
+        return f"; sasl_kerberos_keytab={path!r} needs its current key"
+
+    def _keytab_path(self) -> str:
+        return str(self._config.sasl_kerberos_keytab).removeprefix("FILE:")
