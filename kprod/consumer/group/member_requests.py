@@ -1,7 +1,8 @@
 """The requests of a member, by version, and the bounds of their responses.
 
 Thread-safety: pure functions.
-Source: JoinGroupRequest, SyncGroupRequest, HeartbeatRequest and LeaveGroupRequest (Kafka 4.3.1);
+Source: JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest and
+DescribeGroupsRequest (Kafka 4.3.1);
 KIP-345 for static members, KIP-800 for reasons.
 """
 
@@ -29,6 +30,8 @@ _JOIN, _STATIC_JOIN = (0, 9), (5, 9)
 _SYNC, _STATIC_SYNC = (0, 5), (3, 5)
 _HEARTBEAT, _STATIC_HEARTBEAT = (0, 4), (3, 4)
 _LEAVE, _STATIC_LEAVE = (0, 5), (3, 5)
+
+_DESCRIBE = (0, 5)
 
 _JOIN_BOUNDS = Bounds(memory_bytes=16 * 1024 * 1024)
 """The leader's response has all members: this is enough for some 20,000."""
@@ -162,6 +165,17 @@ class MemberRequests:
             return {**group, "members": [member]}
 
         return CoordinatorRequest(ApiKey.LEAVE_GROUP, self._versions(_LEAVE, _STATIC_LEAVE), shape)
+
+    def describe(self) -> CoordinatorRequest:
+        """Return a DescribeGroups request for the members' assignments.
+
+        Returns:
+            The request.
+        """
+        body = {"groups": [self._settings.group_id]}
+        return CoordinatorRequest(
+            ApiKey.DESCRIBE_GROUPS, _DESCRIBE, lambda _version: body, bounds=_JOIN_BOUNDS
+        )
 
     def _versions(self, usual: tuple[int, int], static: tuple[int, int]) -> tuple[int, int]:
         return usual if self._instance_id is None else static

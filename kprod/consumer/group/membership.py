@@ -20,6 +20,7 @@ from kprod.config.settings_slices import GroupSettings
 from kprod.consumer.group.application import Application
 from kprod.consumer.group.assignors import is_built_in
 from kprod.consumer.group.coordinator_link import FOREVER_MS, CoordinatorLink, CoordinatorRequest
+from kprod.consumer.group.group_shares import GroupShares
 from kprod.consumer.group.heartbeats import Heartbeats
 from kprod.consumer.group.leadership import Leadership
 from kprod.consumer.group.leading import assignments_or_error, check_assigned, members_of
@@ -98,7 +99,7 @@ class Membership:
         self._must_rejoin = False
         self._assignor: PartitionAssignor | None = None
         self._led_ticket = -1
-        self._leadership = Leadership(metadata)
+        self._leadership = Leadership(metadata, GroupShares(settings, link, self._requests))
         self._assignments: dict[str, bytes] = {}
 
     @property
@@ -227,7 +228,7 @@ class Membership:
         """
         if self.state in {MemberState.LEFT, MemberState.FENCED}:
             return FOREVER_MS
-        if self.state is MemberState.STABLE and self._leadership.has_changed():
+        if self.state is MemberState.STABLE and self._leadership.has_changed(now_ms):
             self.rejoin("the partitions of the group's topics have changed")
         if self._must_rejoin and self.state is MemberState.STABLE:
             self._move(MemberEvent.REBALANCE)
@@ -344,11 +345,9 @@ class Membership:
             self._leadership.resign()
             self._move(MemberEvent.FOLLOWED)
             return
-        self._leadership.begin(members_of(body["members"]), now_ms)
+        members, has_returned = members_of(body["members"]), body["skip_assignment"]
+        self._leadership.begin(members, now_ms, has_returned=has_returned)
         self._move(MemberEvent.ELECTED)
-        if body["skip_assignment"]:  # a static leader has come back, and nothing changes (KIP-814)
-            self._leadership.watch()
-            self._move(MemberEvent.LED)
 
     def _lead(self, now_ms: int) -> int:
         """Compute the assignments, or make the application's thread do it."""
@@ -360,7 +359,9 @@ class Membership:
         assignor = self._assignor
         assert assignor is not None  # noqa: S101 - the member was elected by it
         members, topics = self._leadership.members, self._leadership.watch()
-        if is_built_in(assignor):
+        if self._leadership.has_returned:  # the members keep what they have
+            self.led(self.ticket, {}, now_ms)
+        elif is_built_in(assignor):
             self.led(self.ticket, assignments_or_error(assignor, members, topics), now_ms)
         else:
             self._application.lead(self.ticket, assignor, members, topics)

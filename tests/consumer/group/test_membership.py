@@ -184,6 +184,24 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
         assert listener.calls == calls
 
 
+def test_a_static_leader_that_comes_back_sees_what_was_added_meanwhile() -> None:
+    """Partitions that nobody has are read, from their beginning in this case (KIP-814)."""
+    topic = {"name": "orders", "count": 2, "assignments": None}
+    body = {"topics": [topic], "timeout_ms": 1_000, "validate_only": False}
+    with VirtualGroup(partitions=1) as group:
+        one = group.member("orders", group_instance_id="a")
+        group.poll(one)
+        generation = one.group_metadata().generation
+        one.close(5)
+        group.ask(ApiKey.CREATE_PARTITIONS, 1, body)
+        group.fill(3, 1)
+        again = group.member("orders", group_instance_id="a")
+        found = group.poll(again, seconds=15)[again]
+        assert numbers(again) == [0, 1]
+        assert [it.offset for it in found if it.partition == 1] == [0, 1, 2]
+        assert again.group_metadata().generation == generation + 1
+
+
 def test_a_fenced_static_member_says_so() -> None:
     """A second process with the same id takes over; the first raises, names id and group."""
     with VirtualGroup() as group:
