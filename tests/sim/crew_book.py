@@ -63,7 +63,7 @@ class CrewBook:
                 text = f"{_shown(place)} is committed at {offset}"
                 self._find("C2", f"{text}; {self.undone[place]} was processed by nobody")
             before = self._committed.get(place, 0)
-            if offset < before and not self._may_be_late(place, offset):
+            if offset < before and not self.may_be_late(place, offset):
                 self._find("C5", f"{_shown(place)} is committed at {offset}, after {before}")
             self._committed[place] = offset
 
@@ -76,11 +76,11 @@ class CrewBook:
         """C5: a commit that was confirmed is there, or a newer one."""
         for place, it in offsets.items():
             found = known.get(place, -1)
-            if known and found < it.offset and not self._may_be_late(place, found):
+            if known and found < it.offset and not self.may_be_late(place, found):
                 text = f"{member} was told that {_shown(place)} is committed at {it.offset}"
                 self._find("C5", f"{text}; it is {found}")
 
-    def _may_be_late(self, place: TopicPartition, offset: int) -> bool:
+    def may_be_late(self, place: TopicPartition, offset: int) -> bool:
         """Whether a commit of an offset was not answered, so it may come after newer ones."""
         commits = [commit for tap in self.taps for commit in tap.unanswered.values()]
         return any(commit.get(place) == offset for commit in commits)

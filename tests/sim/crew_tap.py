@@ -18,18 +18,20 @@ from tests.sim.tap import FrameStream
 
 
 class CrewTap:
-    """The commits of one member.
+    """The commits and the first joins of one member.
 
     Args:
         name_of: Returns the name of a topic by its id.
 
     Attributes:
-        unanswered: Their offsets by partition, by link and correlation id; a response takes them
-            out, the end of a link does not.
+        unanswered: The commits' offsets by partition, by link and correlation id; a response takes
+            them out, the end of a link does not.
+        join_count: Number of joins without a member id.
     """
 
     def __init__(self, name_of: Callable[[uuid.UUID], str]) -> None:
         self._name_of = name_of
+        self.join_count = 0
         self.unanswered: dict[tuple[int, int], dict[TopicPartition, int]] = {}
         self._up: dict[int, FrameStream] = defaultdict(FrameStream)
         self._down: dict[int, FrameStream] = defaultdict(FrameStream)
@@ -38,10 +40,13 @@ class CrewTap:
         """Ignore an attempt to connect."""
 
     def wrote(self, link: Link, data: bytes) -> None:
-        """Note the commits among the requests that are written whole."""
+        """Note the commits and joins among the requests that are written whole."""
         for frame in self._up[link.number].feed(data):
             header, at = decode_request_header(frame)
-            if header.api_key == ApiKey.OFFSET_COMMIT:
+            if header.api_key == ApiKey.JOIN_GROUP:
+                body = request_codec(header.api_key, header.api_version).decode(frame[at:])
+                self.join_count += not body["member_id"]
+            elif header.api_key == ApiKey.OFFSET_COMMIT:
                 body = request_codec(header.api_key, header.api_version).decode(frame[at:])
                 self.unanswered[link.number, header.correlation_id] = {
                     TopicPartition(self._name(topic), it["partition_index"]): it["committed_offset"]
