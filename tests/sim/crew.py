@@ -31,6 +31,8 @@ SETTLE_ROUNDS = 5
 SETTLE_SLACK_MS = 3_000
 CLOSE_MS = 8_000
 _NO_LEADER = -1
+_LEAVES = 6
+"""Bits of a change of topics: with any of them the member leaves the group in between."""
 
 
 class Crew:
@@ -291,6 +293,8 @@ def _leave(_: Crew, worker: Worker, __: Entry) -> None:
 
 def _topics(_: Crew, worker: Worker, entry: Entry) -> None:
     worker.change_topics([WORK, MORE][: 1 + entry["choice"] % 2])
+    if entry["choice"] & _LEAVES:
+        worker.subscribe_again(entry["for_ms"])
 
 
 SHIFTS: Mapping[str, Callable[[Crew, Worker, Entry], object]] = {
@@ -300,9 +304,7 @@ SHIFTS: Mapping[str, Callable[[Crew, Worker, Entry], object]] = {
     "stall": lambda _, worker, entry: worker.stall(entry["for_ms"]),
     "freeze": lambda _, worker, entry: worker.freeze(entry["for_ms"]),
     "replace": lambda crew, worker, _: crew.replace(worker),
-    "topics": lambda _, worker, entry: worker.change_topics(
-        [WORK, MORE][: 1 + entry["choice"] % 2]
-    ),
+    "topics": _topics,
     "rebalance": lambda _, worker, __: worker.rebalance(),
 }
 """Acts of a worker that runs."""

@@ -21,8 +21,9 @@ WORK, MORE = "work", "work-more"
 SLOTS = 4
 """Most consumers at one time, but for those that are replaced."""
 LOAD_MS = 3_000
-_SHARE = 0.05
+_SHARE = 0.1
 _SHARE_OF_FAULTS = 0.4
+_SHARE_THAT_RETURNS = 0.3
 _ACTS_MAX = 30
 _WRITES_MAX = 120
 _ACTS = (
@@ -76,6 +77,30 @@ def give_crew(plan: "Plan", kinds: "Sequence[str]") -> None:
                 }
             )
     plan.faults.sort(key=itemgetter("at_ms"))
+    _return_at_the_end(plan)
+
+
+def _return_at_the_end(plan: "Plan") -> None:
+    """Let partitions be added while a static member is away, which returns within its session.
+
+    Nothing else happens from then on, so that nothing but the member itself may notice them.
+    """
+    if not Draw(plan.seed, "crew that returns").chance(_SHARE_THAT_RETURNS):
+        return
+    session_ms = plan.crew["session_ms"]
+    away_ms = plan.load_ms - min(session_ms, plan.load_ms // 2)
+    plan.crew["slots"][0]["static"] = True
+    plan.faults = [it for it in plan.faults if it["at_ms"] < away_ms]
+    acts = [it for it in plan.shifts if it["kind"] == "write" or it["at_ms"] < away_ms]
+    last = {"slot": 0, "choice": 0, "for_ms": 0}
+    plan.shifts = [
+        {"at_ms": 0, "kind": "start", **last},
+        *acts,
+        {"at_ms": away_ms, "kind": "leave", **last},
+        {"at_ms": away_ms + session_ms // 6, "kind": "grow", **last},
+        {"at_ms": away_ms + session_ms // 3, "kind": "start", **last},
+    ]
+    plan.shifts.sort(key=itemgetter("at_ms"))
 
 
 def _settings(draw: Draw) -> dict[str, Any]:

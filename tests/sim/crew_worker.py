@@ -44,7 +44,7 @@ class Worker:
         is_leaving: It is about to close.
         has_closed: `close` has returned.
         topics: The topics that it subscribes to.
-        todo: Calls that it makes before its next poll.
+        todo: Calls that it makes before its next poll, each with its time in milliseconds.
     """
 
     def __init__(self, crew: "Crew", number: int, slot: int) -> None:
@@ -57,7 +57,7 @@ class Worker:
         self.is_over = False
         self.is_leaving = False
         self.has_closed = False
-        self.todo: list[Callable[[], object]] = []
+        self.todo: list[tuple[int, Callable[[], object]]] = []
         self._crew = crew
         self._world = world
         self._scheduler = world.scheduler
@@ -158,11 +158,18 @@ class Worker:
     def change_topics(self, topics: list[str]) -> None:
         """Subscribe to other topics, before the next poll."""
         self.topics = topics
-        self.todo.append(self._subscribe)
+        self.todo.append((0, self._subscribe))
+
+    def subscribe_again(self, after_ms: int) -> None:
+        """Leave the group before the next poll, and join it as another member after a while."""
+        # It commits, and waits for the commits of its listener.
+        self.todo.append((3 * self._world.plan.crew["api_ms"], self.consumer.unsubscribe))
+        self.todo.append((after_ms, partial(self._sleep_ms, after_ms)))
+        self.todo.append((0, self._subscribe))
 
     def rebalance(self) -> None:
         """Have the group distribute its partitions again."""
-        self.todo.append(self.consumer.enforce_rebalance)
+        self.todo.append((0, self.consumer.enforce_rebalance))
 
     # The application.
 
@@ -171,7 +178,7 @@ class Worker:
         while not self.is_over and not self.is_leaving:
             self._wait_for_a_stall()
             if self.todo:
-                self._guarded("act", 0, self.todo.pop(0))
+                self._guarded("act", *self.todo.pop(0))
             elif self._own["style"] == "poll":
                 self._poll()
             else:
@@ -196,7 +203,7 @@ class Worker:
         records = self._guarded("poll", wait_ms, lambda: self.consumer.poll(wait_ms / 1_000))
         for record in records or ():
             self._take(record)
-        self._sleep_ms(self._own["work_ms"])
+        self._do_work()
         for record in records or ():
             self._process(record)
         self._commit()
@@ -211,7 +218,7 @@ class Worker:
         left = self._own["records"] % 10
         for record in self.consumer:
             self._take(record)
-            self._sleep_ms(self._own["work_ms"])
+            self._do_work()
             self._process(record)
             left -= 1
             if left <= 0 or self.is_over or self.is_leaving or self.todo or self._stalled_until_ns:
@@ -272,6 +279,10 @@ class Worker:
             self._is_dirty = True
         else:
             self._crew.book.confirmed(self.name, offsets, self._crew.committed())
+
+    def _do_work(self) -> None:
+        """Take time for records; none in the end, when all must be read."""
+        self._sleep_ms(0 if self._world.is_calm else self._own["work_ms"])
 
     def _sleep_ms(self, for_ms: int) -> None:
         actor = self._scheduler.current

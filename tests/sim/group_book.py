@@ -52,15 +52,24 @@ class GroupBook:
         name: The group's id.
         find: Takes the invariant's name and the observation.
         now_ns: The present instant.
+        initial_ns: How long the first join phase lasts at least.
 
     Attributes:
         synced: The highest generation that a member has synced in.
     """
 
     def __init__(
-        self, name: str, find: Callable[[str, str], object], now_ns: Callable[[], int]
+        self,
+        name: str,
+        find: Callable[[str, str], object],
+        now_ns: Callable[[], int],
+        initial_ns: int,
     ) -> None:
         self.synced = 0
+        self._initial_ns = initial_ns
+        self._first_ns: int | None = None  # when the first client asked to join
+        self._known: dict[str, int] = {}  # when the coordinator began an id's session, at most
+        self._removes = False
         self._name = name
         self._find = find
         self._now_ns = now_ns
@@ -73,8 +82,21 @@ class GroupBook:
 
     # Generations.
 
+    def asked_to_join(self) -> None:
+        """Note that a client asks to join."""
+        if self._first_ns is None:
+            self._first_ns = self._now_ns()
+
     def joined(self, member_id: str, instance: str | None, generation: int, least: int) -> None:
-        """G2: a join gets no generation from before a sync that was over when it was made."""
+        """G2: a join gets no generation from before a sync that was over when it was made.
+
+        The first generation comes after the initial delay, unless a member was removed meanwhile.
+        """
+        waited_ns = self._now_ns() - (self._first_ns or 0)
+        is_first = generation == 1 and not self._excused
+        if is_first and waited_ns < self._initial_ns:
+            text = f"joined the first generation of {self._name} after {waited_ns / 1e6:.1f} ms"
+            self._find("G2", f"{member_id} {text}")
         if generation < least:
             text = f"joined generation {generation} of {self._name}; {least} was synced before"
             self._find("G2", f"{member_id} {text}")
@@ -114,10 +136,34 @@ class GroupBook:
         """Note an accepted heartbeat; a commit, accepted in a rebalance too, tells nothing."""
         self.accepted(member_id, sent_ns)
         self._alive[member_id] = max(sent_ns, self._alive.get(member_id, 0))
+        self.knows(member_id, sent_ns)
+
+    def knows(self, member_id: str, at_ns: int) -> None:
+        """Note that the coordinator knew a member at an instant, or shortly before."""
+        self._known[member_id] = max(at_ns, self._known.get(member_id, 0))
 
     def excuse(self, member_id: str) -> None:
         """Note that somebody asks to remove a member."""
         self._excused.add(member_id)
+
+    def removes(self) -> None:
+        """Note that somebody removes a member by its instance, which may have any id."""
+        self._removes = True
+
+    def unknown_at(self, member_id: str, asked_ns: int, patience_ns: int) -> None:
+        """G4: no session ends while a join or a sync waits; in a run whose network is fast.
+
+        Args:
+            member_id: Id in the request; empty for a client that has none yet.
+            asked_ns: When the request was made.
+            patience_ns: How long the coordinator knows a member at least.
+        """
+        if self._removes or member_id in self._excused or member_id in self._ended:
+            return
+        known_ns = self._known.get(member_id, -patience_ns) if member_id else asked_ns
+        if asked_ns - known_ns < patience_ns:
+            text = f"{(self._now_ns() - asked_ns) / 1e6:.1f} ms after it has asked to join or sync"
+            self._find("G4", f"{member_id or 'a new client'} of {self._name} is unknown {text}")
 
     def removed(self, member_id: str, patience_ns: int) -> None:
         """G4: a member is unknown only after its timeouts, or when somebody wanted it."""

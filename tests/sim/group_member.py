@@ -85,6 +85,8 @@ class Member:
         self._wire: Wire | None = None
         self._alarm: Event | None = None
         self._frozen_until_ns = 0
+        self._thawed_ns = 0  # the end of the last freeze
+        self._asked_ns = 0  # when the last request was made
         self._due_ns = 0  # of the next heartbeat
         self._protocol = ""
         self._others: list[str] = []  # members, if it must assign
@@ -106,6 +108,7 @@ class Member:
     def freeze(self, for_ms: int) -> None:
         """Stop as a stopped process does; what arrives is read afterwards."""
         self._frozen_until_ns = self._world.scheduler.now_ns + for_ms * MS
+        self._thawed_ns = self._frozen_until_ns
 
     def thaw(self) -> None:
         """End a freeze."""
@@ -139,6 +142,7 @@ class Member:
         """Send a LeaveGroup that names another member, as an administrator does."""
         if self._versions[ApiKey.LEAVE_GROUP] < _MANY_MEMBERS:
             return
+        self._book.removes()
         for member_id in [other.member_id, *self._book.ids_of(other.instance)]:
             self._book.excuse(member_id)
         identity = other._identity()
@@ -230,6 +234,7 @@ class Member:
             if wire is not None:
                 wire.close()
             wire = self._wire = Wire(self._world, self._number, self._port, self._lost)
+        self._asked_ns = self._world.scheduler.now_ns
         wire.ask(api, self._versions.get(api, _FIND_VERSION), body, take, timeout_ms)
 
     def _find(self) -> None:
@@ -251,6 +256,7 @@ class Member:
             "protocol_type": "consumer",
             "protocols": [{"name": it, "metadata": metadata} for it in names],
         }
+        self._book.asked_to_join()
         least, before = self._book.synced, self._book.ids_of(self.instance)
         had_id = bool(self.member_id)
         self._ask(
@@ -320,12 +326,14 @@ class Member:
         code = answer["error_code"]
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer["member_id"]
+            self._note_known()
             self._go()
             return
         if code != ErrorCode.NONE:
             self._take_code(code)
             return
         self.member_id, self.generation = answer["member_id"], answer["generation_id"]
+        self._note_known()
         self._protocol = answer["protocol_name"]
         self._others = [it["member_id"] for it in answer["members"]]
         if answer.get("skip_assignment"):
@@ -334,6 +342,11 @@ class Member:
         self._book.joined(self.member_id, self.instance, self.generation, least)
         self.phase = "sync"
         self._go()
+
+    def _note_known(self) -> None:
+        """Note that its session has just begun, unless the response was read late."""
+        if self._thawed_ns <= self._asked_ns:
+            self._book.knows(self.member_id, self._world.scheduler.now_ns)
 
     def _synced(self, answer: Answer) -> None:
         if answer["error_code"] == ErrorCode.NONE:
@@ -375,6 +388,8 @@ class Member:
             self._port, pause_ms = 0, PAUSE_MS
         elif code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._book.removed(self.member_id, self.patience_ns)
+            if self.phase != "stable" and self._world.is_faultless:
+                self._book.unknown_at(self.member_id, self._asked_ns, self.patience_ns // 2)
             self.member_id, self.phase = "", "join"
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self.crash()

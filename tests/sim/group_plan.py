@@ -32,6 +32,7 @@ SLOTS = 4
 LOAD_MS = 2_500
 _SHARE = 0.05
 _SHARE_OF_FAULTS = 0.4
+_SHARE_WITHOUT_FAULTS = 0.25
 _ACTS_MAX = 40
 _ACTS = (
     *("commit",) * 8,
@@ -58,6 +59,9 @@ def give_groups(plan: "Plan", kinds: "Sequence[str]") -> None:
     plan.faults = [it for it in plan.faults if it["at_ms"] < plan.load_ms]
     plan.groups = _settings(draw)
     plan.acts = _acts(plan)
+    if Draw(plan.seed, "groups without faults").chance(_SHARE_WITHOUT_FAULTS):
+        plan.faults = []
+        return
     for kind in sorted(GROUP_FAULTS.keys() & set(kinds)):
         own = Draw(plan.seed, f"fault/{kind}")
         if not own.chance(_SHARE_OF_FAULTS):
@@ -82,7 +86,7 @@ def _settings(draw: Draw) -> dict[str, Any]:
         "partitions": draw.between(1, 4),
         "session_ms": draw.one_of((200, 400, 1_000)),
         "rebalance_ms": draw.one_of((300, 600)),
-        "initial_ms": draw.one_of((0, 0, 0, 40)),
+        "initial_ms": draw.one_of((0, 0, 40, 450)),
         "shards": draw.one_of((1, 2)),
         "write_ms": draw.one_of((50, 5_000)),
         "slots": [

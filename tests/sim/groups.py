@@ -49,7 +49,12 @@ class Groups:
         self._world = world
         self._names: list[str] = world.plan.groups.get("names", [])
         self.books = {
-            name: GroupBook(name, world.find, lambda: world.scheduler.now_ns)
+            name: GroupBook(
+                name,
+                world.find,
+                lambda: world.scheduler.now_ns,
+                world.plan.groups["initial_ms"] * MS,
+            )
             for name in self._names
         }
         self.all: list[Member] = []

@@ -22,6 +22,37 @@ def quiet_log() -> Generator[None]:
         logger.setLevel(before)
 
 
+class _FailureEar(logging.Handler):
+    """Hears of responses whose processing has failed, which only a bug of kprod's can cause."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the failure."""
+        self._world.find("I8", f"{record.getMessage()}: {record.exc_info}")
+
+
+@contextmanager
+def heard_failures(world: "World") -> Generator[None]:
+    """Find each response to a crew whose processing fails."""
+    if not world.crew.exists:
+        yield
+        return
+    logger, ear = logging.getLogger("kprod.network.client"), _FailureEar(world)
+    before = logger.level, logger.propagate
+    logger.addHandler(ear)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = world.plan.raising_log
+    try:
+        yield
+    finally:
+        logger.removeHandler(ear)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
 class _RaisingHandler(logging.Handler):
     """A handler of the application that cannot write its lines."""
 

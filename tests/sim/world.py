@@ -34,7 +34,7 @@ from tests.sim.plan import Entry, Plan
 from tests.sim.reader_plan import READER_FAULTS
 from tests.sim.readers import Readers, heard_log
 from tests.sim.rest import Rest
-from tests.sim.run_log import quiet_log, raising_log
+from tests.sim.run_log import heard_failures, quiet_log, raising_log
 from tests.sim.scheduler import MS, LivelockError, Scheduler
 from tests.sim.sim_loop import TaskCaller
 from tests.sim.sim_threads import SimThreads
@@ -208,6 +208,7 @@ class World:
             stack.enter_context(counted_moves(self.count))
             stack.enter_context(raising_log(self) if self.plan.raising_log else quiet_log())
             stack.enter_context(heard_log(self.readers))
+            stack.enter_context(heard_failures(self))
             if self.plan.mode != "engine":
                 kind = self.threads = stack.enter_context(virtual_threads(self))
                 stack.callback(lambda: self.counts.update({"wait for a lock": kind.waits}))
@@ -281,6 +282,11 @@ class World:
     def is_undisturbed(self) -> bool:
         """Whether nothing has happened but what the application did."""
         return self.book.keys() - READER_FAULTS.keys() - GROUP_FAULTS.keys() <= APPLICATION
+
+    @property
+    def is_faultless(self) -> bool:
+        """Whether no fault has happened yet, not even one of groups."""
+        return not self.is_calm and self.book.keys() <= APPLICATION
 
     def happened(self, kind: str) -> None:
         """Write into the book that a fault, or a drastic operation, happens now."""

@@ -202,6 +202,26 @@ def test_a_static_leader_that_comes_back_sees_what_was_added_meanwhile() -> None
         assert again.group_metadata().generation == generation + 1
 
 
+def test_the_response_to_a_join_of_a_former_membership_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The member has unsubscribed while its join waited; it subscribes again, and shares."""
+    with VirtualGroup() as group:
+        one = group.member("orders")
+        group.poll(one)
+        two = group.member("orders")
+        group.poll(two, seconds=0.5)  # the first does not join again
+        assert state_of(two) is MemberState.JOINING
+        two.unsubscribe()
+        group.poll(one)
+        assert state_of(two) is MemberState.LEFT
+        two.subscribe("orders")
+        group.poll(one, two, seconds=15)
+        assert sorted([*numbers(one), *numbers(two)]) == [0, 1, 2, 3]
+        assert numbers(two)
+    assert [it.message for it in caplog.records if it.levelname == "ERROR"] == []
+
+
 def test_a_fenced_static_member_says_so() -> None:
     """A second process with the same id takes over; the first raises, names id and group."""
     with VirtualGroup() as group:
