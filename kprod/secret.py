@@ -43,7 +43,9 @@ class Secret:
             return NotImplemented
         from hmac import compare_digest  # noqa: PLC0415 - loads OpenSSL, and few compare secrets
 
-        return compare_digest(self._text.encode(), other._text.encode())
+        # An error of the encoding would have the whole text.
+        ours = self._text.encode("utf-8", "surrogatepass")
+        return compare_digest(ours, other._text.encode("utf-8", "surrogatepass"))
 
     def __hash__(self) -> int:
         """Hash the text, consistent with equality."""

@@ -66,3 +66,8 @@ def test_errors_about_a_secret_do_not_show_it(settings: dict[str, object]) -> No
     with pytest.raises(ConfigError) as caught:
         read_settings(_WithSecret, settings)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_any_text_compares() -> None:
+    """A text that UTF-8 has no bytes for, too, of which an error would have shown the whole."""
+    assert Secret("canary \ud800") == Secret("canary \ud800") != Secret("canary \ud801")

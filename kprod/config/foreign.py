@@ -38,8 +38,7 @@ _ON_DELIVERY = "pass on_delivery to send, for each record where it is wanted"
 _LOGGING = "kprod writes to the standard library's logger 'kprod'; configure that"
 _SOCKETS = "kprod makes its own sockets, with TCP_NODELAY and SO_KEEPALIVE; "
 _NO_PROXY = "this version of kprod connects to brokers directly, through no proxy"
-# For parts of kprod that take the security settings from elsewhere, or do not take them.
-_NO_SECURITY = "this version of kprod connects without TLS and SASL only"
+_SECURITY = "docs/security.md has the settings of TLS and logins"
 _METRICS = "metrics are always counted and read by producer.metrics() (docs/metrics.md); remove it"
 _NO_TRANSACTIONS = "this version of kprod has no transactions"
 BELONGS_TO_CONSUMER = "it belongs to a consumer"
@@ -108,7 +107,7 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "plugin_library_paths": "kprod loads no plugins; see interceptors",
         "enable_metrics_push": f"nothing about an application leaves kprod unasked; {_REMOVE}",
         "stats_cb": _METRICS,
-        "oauth_cb": _NO_SECURITY,
+        "oauth_cb": _SECURITY,
         "proxy_url": _NO_PROXY,
         "socks5_proxy": _NO_PROXY,
         "selector": f"the operating system's best is chosen; {_REMOVE}",
@@ -120,13 +119,13 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("api_version", _VERSIONS),
     ("log_", _LOGGING),
     ("test_mock_", "kprod's own is kprod.broker.EmbeddedCluster"),
-    ("security_", _NO_SECURITY),
-    ("ssl_", _NO_SECURITY),
-    ("https_", _NO_SECURITY),
-    ("enable_ssl_", _NO_SECURITY),
-    ("sasl_", _NO_SECURITY),
-    ("enable_sasl_", _NO_SECURITY),
-    ("oauthbearer_", _NO_SECURITY),
+    ("security_", _SECURITY),
+    ("ssl_", _SECURITY),
+    ("https_", _SECURITY),
+    ("enable_ssl_", "certificates are always verified; pass an ssl_context for another way"),
+    ("sasl_", _SECURITY),
+    ("enable_sasl_", "set sasl_oauth_token_provider, in tests to kprod.providers.unsecured"),
+    ("oauthbearer_", _SECURITY),
     ("transaction", _NO_TRANSACTIONS),
     ("interceptor", "kprod's name is interceptors: a list of objects"),
     ("metric", _METRICS),

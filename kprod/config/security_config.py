@@ -197,7 +197,7 @@ class SecurityConfig(LoginConfig):
         Raises:
             ConfigError: A setting is unknown or wrong, or contradicts another.
         """
-        given = read_settings(cls, settings, advice=_advice)
+        given = read_settings(cls, settings, advice=security_advice_for)
         values: dict[str, Any] = {name: default for name, _, default in rows(cls)} | given
         check_security(values["security_protocol"], given)
         if values["sasl_jaas_config"] is not None:
@@ -265,7 +265,15 @@ _ENDINGS = {
 }
 
 
-def _advice(written: str) -> str | None:
+def security_advice_for(written: str) -> str | None:
+    """Say what to do instead of a setting of another client.
+
+    Args:
+        written: A name for which `is_security_name` is true.
+
+    Returns:
+        A sentence; None for a name that nobody has.
+    """
     name = written.lower().replace(".", "_")
     if name in _ANSWERS:
         return _ANSWERS[name]

@@ -11,15 +11,16 @@ hold nothing but checked options and columns.
 
 import logging
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
+from kprod.secret import Secret
 from kprod.spark.columns import Columns
 from kprod.spark.first_look import FirstLook, can_resolve_here
 from kprod.spark.options import SinkOptions
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["AtLeastOnce", "Delivery"]
 
 Messages = Sequence[WriterCommitMessage | None]
+_Settings = Mapping[str, str | Secret]
+_ResultT = TypeVar("_ResultT")
 
 _logger = guarded_logger("kprod.spark")
 _BATCH_ID_PROPERTY = "streaming.sql.batchId"  # internal to Spark: a test per version
@@ -94,13 +97,13 @@ class AtLeastOnce:
         if not resolves_here:
             return
         settings = resolve(self._options.settings)
-        try:
-            if self._options.checks_cluster:
-                _first_look.once(settings, self._options.topics)
-            if self._options.write_id is not None:
-                self._earlier = self._ledger(settings).find(self._options.write_id)
-        except Exception as error:  # noqa: BLE001 - raised again, without secrets
-            _raise_without(secrets_in(self._options.settings, settings), error)
+        _without_secrets(self._secrets(settings), lambda: self._look_from_the_driver(settings))
+
+    def _look_from_the_driver(self, settings: _Settings) -> None:
+        if self._options.checks_cluster:
+            _first_look.once(settings, self._options.topics)
+        if self._options.write_id is not None:
+            self._earlier = self._ledger(settings).find(self._options.write_id)
 
     def write(self, batches: Iterator["RecordBatch"]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
@@ -119,23 +122,20 @@ class AtLeastOnce:
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         attempt_number = context.attemptNumber() if context is not None else 0
-        secrets: tuple[str, ...] = ()
-        try:
-            settings = resolve(self._options.settings)
-            secrets = secrets_in(self._options.settings, settings)
+        settings = resolve(self._options.settings)
+
+        def write() -> TaskReport:
             self._look_in_task(settings, attempt_number)
-            report = self._write_with(settings, batches)
-        except Exception as error:  # noqa: BLE001 - raised again, without secrets
-            _raise_without(secrets, error)
+            return self._write_with(settings, batches)
+
+        report = _without_secrets(self._secrets(settings), write)
         return report.message(partition_id, attempt_number, _batch_id(context))
 
-    def _look_in_task(self, settings: Mapping[str, str], attempt_number: int) -> None:
+    def _look_in_task(self, settings: _Settings, attempt_number: int) -> None:
         if self._looks_in_task and attempt_number == 0:
             _first_look.once(settings, self._options.topics)
 
-    def _write_with(
-        self, settings: Mapping[str, str], batches: Iterator["RecordBatch"]
-    ) -> TaskReport:
+    def _write_with(self, settings: _Settings, batches: Iterator["RecordBatch"]) -> TaskReport:
         from kprod.spark.task import TaskWriter  # noqa: PLC0415 - pyarrow is for executors alone
 
         with _producers.lend(settings) as producer:
@@ -171,12 +171,13 @@ class AtLeastOnce:
 
     def _enter(self, write_id: str, report: WriteReport) -> None:
         settings = resolve(self._options.settings)
-        try:
-            self._ledger(settings).enter(write_id, report)
-        except Exception as error:  # noqa: BLE001 - raised again, without secrets
-            _raise_without(secrets_in(self._options.settings, settings), error)
+        ledger = self._ledger(settings)
+        _without_secrets(self._secrets(settings), lambda: ledger.enter(write_id, report))
 
-    def _ledger(self, settings: Mapping[str, str]) -> WriteLedger:
+    def _secrets(self, settings: _Settings) -> tuple[Secret, ...]:
+        return secrets_in(self._options.settings, settings)
+
+    def _ledger(self, settings: _Settings) -> WriteLedger:
         return WriteLedger(settings, self._options.ledger_topic)
 
     def _tell(self, report: WriteReport) -> None:
@@ -213,13 +214,21 @@ class AtLeastOnce:
         _logger.warning("Failed; these are in the topics all the same: %s", report.summary())
 
 
-def _raise_without(secrets: Sequence[str], error: Exception) -> NoReturn:
-    """Raise the error; if a secret is anywhere in it or its causes, a scrubbed text instead."""
+def _without_secrets(secrets: Sequence[Secret], work: Callable[[], _ResultT]) -> _ResultT:
+    """Do work; if a secret is anywhere in its error or in the causes, raise a scrubbed text."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - raised below, without secrets
+        failure = _scrubbed(error, secrets)
+    raise failure  # not above, where the error would be its context
+
+
+def _scrubbed(error: Exception, secrets: Sequence[Secret]) -> Exception:
     full = "".join(traceback.format_exception(error))
     if scrub(full, secrets) == full:
-        raise error
+        return error
     text = f"{type(error).__name__}: {error}\n\nWithout secrets, the error came by:\n{full}"
-    raise TaskFailed(scrub(text, secrets)) from None
+    return TaskFailed(scrub(text, secrets))
 
 
 def _batch_id(context: TaskContext | None) -> int | None:

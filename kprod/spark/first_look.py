@@ -20,7 +20,9 @@ from kprod.config import ProducerConfig
 from kprod.errors import ConfigError, MetadataTimeout, UnknownTopic
 from kprod.network.standalone_client import StandaloneClient, open_client
 from kprod.protocol.error_table import ErrorCode
+from kprod.secret import Secret
 from kprod.spark.references import resolve
+from kprod.spark.token_providers import client_settings
 
 __all__ = ["LOOK_TIMEOUT_MS", "FirstLook", "can_resolve_here", "look"]
 
@@ -30,7 +32,7 @@ LOOK_VALID_MS = 60_000  # Spark ends a worker process that was idle for so long
 LOOKS_MAX = 100
 TURN_MS = 100
 
-_Key = tuple[frozenset[tuple[str, str]], frozenset[str]]
+_Key = tuple[frozenset[tuple[str, str | Secret]], frozenset[str]]
 
 
 class FirstLook:
@@ -45,14 +47,14 @@ class FirstLook:
 
     def __init__(
         self,
-        look_at: Callable[[Mapping[str, str], Iterable[str]], object] | None = None,
+        look_at: Callable[[Mapping[str, str | Secret], Iterable[str]], object] | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._look = look_at or look
         self._now_ms = now_ms or SystemClock().now_ms
         self._used_ms: OrderedDict[_Key, int] = OrderedDict()
 
-    def once(self, settings: Mapping[str, str], topics: Iterable[str]) -> None:
+    def once(self, settings: Mapping[str, str | Secret], topics: Iterable[str]) -> None:
         """Check the cluster, unless this process did so recently for the same write.
 
         Recently means that no gap between two uses was as long as `LOOK_VALID_MS`.
@@ -74,7 +76,7 @@ class FirstLook:
 
 
 def can_resolve_here(settings: Mapping[str, str]) -> bool:
-    """Whether every reference can be resolved on this machine.
+    """Whether every reference can be resolved, and every file is there, on this machine.
 
     Args:
         settings: The settings in the options.
@@ -89,7 +91,7 @@ def can_resolve_here(settings: Mapping[str, str]) -> bool:
     return True
 
 
-def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
+def look(settings: Mapping[str, str | Secret], topics: Iterable[str]) -> None:
     """Request the topics' metadata; brokers may create them if they and the settings allow that.
 
     Args:
@@ -99,9 +101,10 @@ def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
     Raises:
         MetadataTimeout: No broker responded within `LOOK_TIMEOUT_MS`; the text says why.
         UnknownTopic: There is no such topic, or it may not be used.
-        ConfigError: A setting is malformed.
+        ConfigError: A setting is malformed, or a file of certificates cannot be used.
+        KprodError: A broker rejects the login, or its certificate is not accepted.
     """
-    opened = open_client(ProducerConfig.parse(dict(settings)))
+    opened = open_client(ProducerConfig.parse(client_settings(settings)))
     try:
         _await(opened, frozenset(topics))
     finally:
@@ -117,6 +120,9 @@ def _await(opened: StandaloneClient, topics: frozenset[str]) -> None:
         for topic in topics:
             metadata.add_topic(topic, now_ms)
         snapshot = metadata.snapshot
+        rejection = metadata.connection_failures.rejection(None)
+        if snapshot.is_bootstrap and rejection is not None:
+            raise rejection
         missing = [topic for topic in sorted(topics) if not snapshot.partition_count(topic)]
         if not snapshot.is_bootstrap and not missing:
             return

@@ -13,14 +13,23 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kprod.config import ProducerConfig
 from kprod.config.foreign import advice_for
 from kprod.config.quoting import shown
+from kprod.config.security_config import is_security_name, security_advice_for
 from kprod.errors import ConfigError
 from kprod.spark.bad_row_limits import BadRowLimits
-from kprod.spark.references import ANY_TEXT, FUNCTIONS, is_reference, setting_table, takes
+from kprod.spark.references import (
+    ANY_TEXT,
+    OBJECTS,
+    is_reference,
+    setting_name,
+    setting_table,
+    takes,
+)
+from kprod.spark.token_providers import client_settings
 from kprod.topic_name import name_fault
 
 __all__ = ["COLUMN_ROLES", "RecordErrorMode", "SinkOptions", "ValueFormat", "read_options"]
@@ -53,6 +62,12 @@ WRITE_ID_CHARACTERS_MAX = 200
 _TIMEOUT_MS_MAX = 2**31 - 1
 _COUNT_DIGITS_MAX = 18  # below 2**63
 _DLQ = "dlq:"
+
+# Spark hides the values of options by their names, and these are not among the names it knows.
+_ONLY_BY_REFERENCE = frozenset(
+    {"ssl_keydata", "sasl_jaas_config", "sasl_oauthbearer_client_secret"}
+)
+_JAAS = "sasl_jaas_config"
 _UNRESOLVED_ADDRESS = "unresolved.invalid:1"
 
 
@@ -161,22 +176,41 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
+_NO_PROVIDER = (
+    "an option cannot be an object; set sasl.oauth.provider=msk or azure,"
+    " sasl.oauthbearer.token.endpoint.url or sasl_oauthbearer_token_file"
+)
+_INSTEAD_OF_OBJECTS = {
+    "ssl_context": "an option cannot be an object; set ssl_cafile, ssl_certfile and the like",
+    "sasl_oauth_token_provider": _NO_PROVIDER,
+    "oauth_cb": _NO_PROVIDER,
+}
+
+
 def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
     if settings.get(name, value) != value:
         raise ConfigError(
             f"{name} and {KAFKA_PREFIX}{name} are the same option and were given different values;"
             " give one of them"
         )
+    if setting_name(name) in _ONLY_BY_REFERENCE and not is_reference(value):
+        raise ConfigError(
+            f"{name} must be env:NAME or file:/path, which executors read: Spark would show its"
+            " value in plans, logs and events"
+        )
     settings[name] = value
 
 
 def _reject_name(written: str, bare: str) -> NoReturn:
     text = f"unknown option {shown(written)}"
-    if bare.replace(".", "_") in FUNCTIONS:
+    name = bare.replace(".", "_")
+    if name in _INSTEAD_OF_OBJECTS:
+        raise ConfigError(f"{text}: {_INSTEAD_OF_OBJECTS[name]}")
+    if name in OBJECTS:
         raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")
     if bare == "path":
         raise ConfigError(f"{text}: a topic is not a path; use .option('topic', …).save()")
-    if advice := advice_for(bare):
+    if advice := (security_advice_for if is_security_name(bare) else advice_for)(bare):
         raise ConfigError(f"{text}: {advice}")
     names = [*OWN_OPTIONS, *(name for name in setting_table() if "." in name)]
     nearest = difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
@@ -189,19 +223,25 @@ def _check_settings(settings: Mapping[str, str]) -> None:
     """Check the producer settings that are known on this machine."""
     if not any(name in settings for name in ("bootstrap.servers", "bootstrap_servers")):
         raise ConfigError("bootstrap.servers is missing: .option('bootstrap.servers', 'host:9092')")
-    ProducerConfig.parse(dict(_known_here(settings)))
+    ProducerConfig.parse(client_settings(_known_here(settings)))
 
 
-def _known_here(settings: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    """Yield the settings that can be checked before references are resolved, as executors do."""
-    table = setting_table()
+def _known_here(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that can be checked before references are resolved, as executors do."""
+    known: dict[str, str] = {}
+    is_secured_elsewhere = False
     for name, value in settings.items():
         if not is_reference(value):
-            yield name, value
+            known[name] = value
         elif name in {"bootstrap.servers", "bootstrap_servers"}:
-            yield name, _UNRESOLVED_ADDRESS
-        elif takes(table[name], ANY_TEXT):
-            yield name, value
+            known[name] = _UNRESOLVED_ADDRESS
+        elif setting_name(name) != _JAAS and takes(setting_table()[name], ANY_TEXT):
+            known[name] = ANY_TEXT
+        else:
+            is_secured_elsewhere = is_secured_elsewhere or is_security_name(name)
+    if is_secured_elsewhere:  # only all of them together can be consistent
+        return {name: value for name, value in known.items() if not is_security_name(name)}
+    return known
 
 
 def _choice(name: str, given: str | None, choices: Iterable[str]) -> str:

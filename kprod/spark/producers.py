@@ -18,12 +18,18 @@ from contextlib import contextmanager
 
 from kprod import Producer
 from kprod.producer.producer import engine_of
+from kprod.secret import Secret
+from kprod.spark.token_providers import client_settings
 
 __all__ = ["PRODUCERS_MAX", "ProducerCache"]
 
 PRODUCERS_MAX = 4  # several sinks in one foreachBatch; each may hold buffer.memory
 
-_Key = tuple[int, frozenset[tuple[str, str]]]
+_Key = tuple[int, frozenset[tuple[str, str | Secret]]]
+
+
+def _producer_of(settings: Mapping[str, str | Secret]) -> Producer:
+    return Producer(client_settings(settings))
 
 
 class ProducerCache:
@@ -34,12 +40,14 @@ class ProducerCache:
 
     __slots__ = ("_make", "_producers")
 
-    def __init__(self, make: Callable[[Mapping[str, str]], Producer] = Producer) -> None:
+    def __init__(
+        self, make: Callable[[Mapping[str, str | Secret]], Producer] = _producer_of
+    ) -> None:
         self._make = make
         self._producers: OrderedDict[_Key, Producer] = OrderedDict()
 
     @contextmanager
-    def lend(self, settings: Mapping[str, str]) -> Generator[Producer]:
+    def lend(self, settings: Mapping[str, str | Secret]) -> Generator[Producer]:
         """Lend the producer with these settings; make it if there is none.
 
         Args:

@@ -22,8 +22,10 @@ from kprod.consumer.whole_topic import records_to_end
 from kprod.errors import BrokerError, KprodError, UnknownTopic
 from kprod.network.topic_admin import create_topic
 from kprod.protocol.error_table import ErrorCode
+from kprod.secret import Secret
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import WriteReport
+from kprod.spark.token_providers import client_settings
 
 __all__ = ["WriteLedger"]
 
@@ -44,8 +46,8 @@ class WriteLedger:
 
     __slots__ = ("_settings", "_topic")
 
-    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
-        self._settings = dict(settings)
+    def __init__(self, settings: Mapping[str, str | Secret], topic: str) -> None:
+        self._settings = client_settings(settings)
         self._topic = topic
 
     def find(self, write_id: str) -> WriteReport | None:

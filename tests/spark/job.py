@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--jars", default="")
     parser.add_argument("--fault", default="")
     parser.add_argument("--input", default="")
+    parser.add_argument("--option", action="append", default=[], help="of each write: NAME=VALUE")
     parser.add_argument("--conf", action="append", default=[])
     parser.add_argument("scenes", nargs="+", choices=sorted(SCENES))
     given = parser.parse_args()

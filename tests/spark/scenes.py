@@ -47,7 +47,8 @@ def numbered(spark: SparkSession, given: Namespace) -> DataFrame:
 
 def options_of(given: Namespace, topic: str, **more: str) -> dict[str, str]:
     """Return what every write has; each scene has a topic of its own."""
-    return {"bootstrap.servers": given.servers, "topic": topic, **more}
+    of_all = dict(each.split("=", 1) for each in given.option)
+    return {"bootstrap.servers": given.servers, "topic": topic, **of_all, **more}
 
 
 def write(rows: DataFrame, options: Mapping[str, str], source: str = "kprod") -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.errors import ConfigError, KprodError, MetadataTimeout, UnknownTopic
+from kprod.secret import Secret
 from kprod.spark import first_look
 from kprod.spark.columns import Columns
 from kprod.spark.delivery_guarantee import AtLeastOnce
@@ -81,7 +82,7 @@ class _Looks:
         self.now_ms = 1_000
         self.error: KprodError | None = None
 
-    def look(self, _: Mapping[str, str], __: Iterable[str]) -> None:
+    def look(self, _: Mapping[str, str | Secret], __: Iterable[str]) -> None:
         self.count += 1
         if self.error is not None:
             raise self.error

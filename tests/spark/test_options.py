@@ -101,7 +101,13 @@ def test_references_are_left_to_the_executors() -> None:
         ({**ADDRESS, "on_record_error": "dlq:"}, "name must have at least 1 character"),
         ({**ADDRESS, "flush.timeout.ms": "0"}, "must be from 1 to"),
         ({**ADDRESS, "flush.timeout.ms": "9" * 30}, "must be a whole number"),
-        ({**ADDRESS, "kafka.security.protocol": "SASL_SSL"}, "without TLS and SASL only"),
+        ({**ADDRESS, "kafka.security.protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
+        ({**ADDRESS, "kafka.sasl.username": "me"}, "set security_protocol=SASL_PLAINTEXT or"),
+        ({**ADDRESS, "kafka.ssl.ca.location": "/ca.pem"}, "set security_protocol=SSL or"),
+        ({**ADDRESS, "kafka.ssl.truststore.type": "PEM"}, "kprod sees what a file is by itself"),
+        ({**ADDRESS, "ssl_context": "x"}, "an option cannot be an object; set ssl_cafile"),
+        ({**ADDRESS, "oauth_cb": "x"}, "set sasl.oauth.provider=msk or azure"),
+        ({**ADDRESS, "sasl.oauth.provider": "x"}, "must be oidc, msk, azure"),
         ({**ADDRESS, "max_bad_rows": "5"}, "on_record_error=fail leaves out none"),
         ({**SKIP, "max_bad_rows": "-1"}, "max_bad_rows must be a whole number from 0, not '-1'"),
         ({**SKIP, "max_bad_ratio": "5"}, "max_bad_ratio must be a number from 0 to 1, not '5'"),
@@ -126,8 +132,49 @@ def test_settings_are_never_shown() -> None:
     assert "CANARY" not in str(caught.value)
 
 
-def test_credentials_are_rejected_unseen() -> None:
-    """They cannot be used, which is said without saying what they are."""
-    with pytest.raises(ConfigError, match="connects without TLS and SASL only") as caught:
-        read_options({**ADDRESS, "kafka.sasl.password": "CANARY"})
+LOGIN = {
+    **ADDRESS,
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-256",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "env:PASSWORD",
+    "kafka.ssl.ca.location": "/on/executors/ca.pem",
+}
+
+
+def test_tls_and_a_login_are_left_to_the_executors() -> None:
+    """Names and rules are checked; no file is opened, and no reference is resolved."""
+    options = read_options(LOGIN)
+    assert options.settings["sasl.password"] == "env:PASSWORD"
+    assert options.settings["ssl.ca.location"] == "/on/executors/ca.pem"
+    for elsewhere in ("security.protocol", "sasl.mechanism"):
+        assert read_options({**LOGIN, f"kafka.{elsewhere}": "env:ELSEWHERE"})
+    module = {"sasl.jaas.config": "file:/run/jaas", "security.protocol": "SASL_SSL"}
+    assert read_options({**ADDRESS, **module, "sasl.mechanism": "PLAIN"})
+    keys = {"ssl.keystore.key": "file:/run/key.pem", "ssl.certificate.pem": "file:/run/cert.pem"}
+    assert read_options({**ADDRESS, **keys, "security.protocol": "SSL"})
+
+
+@pytest.mark.parametrize("left_out", ["kafka.sasl.username", "kafka.sasl.password"])
+def test_a_login_that_lacks_something(left_out: str) -> None:
+    """Told before any task."""
+    with pytest.raises(ConfigError, match="is missing: security_protocol=SASL_SSL needs it"):
+        read_options({name: value for name, value in LOGIN.items() if name != left_out})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.keystore.key",
+        "ssl.key.pem",
+        "ssl_keydata",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "kafka."])
+def test_credentials_are_rejected_unseen(prefix: str, name: str) -> None:
+    """Those that Spark does not hide must be references, which is said without showing them."""
+    with pytest.raises(ConfigError, match=f"{name} must be env:NAME or file:/path") as caught:
+        read_options({**ADDRESS, prefix + name: "CANARY"})
     assert "CANARY" not in str(caught.value)

@@ -1,5 +1,6 @@
 """Secrets are read where the task runs, and are in no text."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprod.errors import ConfigError
+from kprod.secret import Secret
 from kprod.spark.references import FILE_BYTES_MAX, is_reference, resolve, scrub, secrets_in
 
 
@@ -65,7 +67,33 @@ def test_secrets_are_values_read_and_values_of_sensitive_names() -> None:
     """A value that is in the options under a telling name is a secret too."""
     settings = {"a": "env:A", "sasl.password": "hunter2", "linger.ms": "5", "b": "env:B"}
     resolved = {"a": "from A", "sasl.password": "hunter2", "linger.ms": "5", "b": ""}
-    assert secrets_in(settings, resolved) == ("hunter2", "from A")
+    assert texts_in(settings, resolved) == ("hunter2", "from A")
+
+
+def test_parts_of_secrets_are_secrets() -> None:
+    """The password in a login of Java's form, and the lines of a key."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f'{module} required username="alice" password="hunter2";'
+    key = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----"
+    settings = {"sasl.jaas.config": "env:A", "ssl.keystore.key": "file:/b"}
+    found = texts_in(settings, {"sasl.jaas.config": jaas, "ssl.keystore.key": key})
+    assert set(found) == {jaas, "hunter2", key, "MIGHAgEAMBMGByqGSM49"}
+    assert texts_in({"sasl.jaas.config": "env:A"}, {"sasl.jaas.config": "no login"})
+
+
+def test_paths_of_files_are_no_secrets() -> None:
+    """Although their names are like those of secrets."""
+    settings = {"ssl.key.location": "/key.pem", "sasl_oauthbearer_token_file": "/token"}
+    assert texts_in(settings, settings) == ()
+
+
+def test_a_file_must_be_where_the_task_runs(tmp_path: Path) -> None:
+    """The error names the setting and the path."""
+    path = tmp_path / "ca.pem"
+    with pytest.raises(ConfigError, match=r"ssl\.ca\.location=.*ca\.pem: .* on every executor"):
+        resolve({"ssl.ca.location": str(path)})
+    path.touch()
+    assert resolve({"ssl.ca.location": str(path)}) == {"ssl.ca.location": str(path)}
 
 
 def test_numbers_choices_and_addresses_are_no_secrets(tmp_path: Path) -> None:
@@ -77,18 +105,30 @@ def test_numbers_choices_and_addresses_are_no_secrets(tmp_path: Path) -> None:
         "client.id": "env:NAME",
     }
     plain = {"bootstrap.servers": "one:9092,two:9093", "acks": "all", "linger.ms": "20"}
-    assert secrets_in(settings, {**plain, "client.id": "me"}) == ("me",)
+    assert texts_in(settings, {**plain, "client.id": "me"}) == ("me",)
     slips = {"bootstrap.servers": "hunter2", "acks": "hunter3", "linger.ms": "hunter4"}
-    assert set(secrets_in(settings, {**slips, "client.id": ""})) == {
+    assert set(texts_in(settings, {**slips, "client.id": ""})) == {
         "hunter2",
         "hunter3",
         "hunter4",
     }
 
 
+def texts_in(settings: Mapping[str, str], resolved: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts of the secrets."""
+    kinds = ("password", "jaas", "key")
+    secret = {
+        name: Secret(text)
+        if any(it in name for it in kinds) and name != "ssl.key.location"
+        else text
+        for name, text in resolved.items()
+    }
+    return tuple(it.reveal() for it in secrets_in(settings, secret))
+
+
 @given(st.text(min_size=4), st.text(), st.text())
 def test_no_secret_is_left(secret: str, before: str, after: str) -> None:
     """Neither as it is nor as a repr writes it."""
-    scrubbed = scrub(f"{before}{secret}{after} {secret!r}", [secret])
+    scrubbed = scrub(f"{before}{secret}{after} {secret!r}", [Secret(secret)])
     if secret not in f"{before}***{after} '***' \"***\"":
         assert secret not in scrubbed

@@ -172,7 +172,7 @@ def test_a_killed_worker_loses_no_row(run: Run) -> None:
         ("nowhere", "AnalysisException", "no broker answered within 8000 ms"),
         ("no variable", "PythonException", "no environment variable KPROD_NOT_SET"),
         ("secret", "AnalysisException", "must be a whole number, not '***'"),
-        ("credentials", "AnalysisException", "connects without TLS and SASL only"),
+        ("credentials", "AnalysisException", "set security_protocol=SASL_PLAINTEXT or SASL_SSL"),
         ("complete", "StreamingQueryException", "write by foreachBatch, which has update mode"),
     ],
 )

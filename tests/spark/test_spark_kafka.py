@@ -15,6 +15,7 @@ from kprod.spark import writes
 from kprod.spark.task_messages import WriteReport
 from tests.plugins.kafka_artifacts import KafkaUnavailableError
 from tests.plugins.kafka_nodes import KafkaNodes
+from tests.plugins.kafka_secured import USERS, SecuredKafka
 from tests.plugins.spark_artifacts import spark_kafka_jars
 from tests.spark.reading import read_topic, sum_up
 from tests.spark.running import SparkProgram, need_spark, run_job
@@ -158,3 +159,38 @@ def test_keys_land_where_sparks_own_sink_puts_them(servers: str, tmp_path: Path)
     )
     assert len(ours) == 100_000
     assert ours == theirs
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+@pytest.mark.parametrize("master", ["local[2,3]", CLUSTER], ids=["local", "two executors"])
+def test_tls_and_a_login(kafka_secured: SecuredKafka, tmp_path: Path, master: str) -> None:
+    """Every row arrives, and the password is in nothing that Spark wrote."""
+    need_spark()
+    kafka_secured.create_topic("save", partitions=6)
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.ca.location": str(kafka_secured.directory / "ca.pem"),
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "env:KPROD_OF_A_USER",
+    }
+    events = tmp_path / "events"
+    events.mkdir()
+    logged = ("eventLog.enabled=true", "eventLog.compress=false", f"eventLog.dir={events}")
+    arguments = [f"--option={name}={value}" for name, value in login.items()]
+    arguments += [f"--conf=spark.{each}" for each in logged]
+    address = kafka_secured.secured_address("SASL_SSL")
+    found = run_job(
+        tmp_path / "run",
+        *("--servers", address, "--rows", "100000", "--master", master, *arguments, "save"),
+        timeout_s=TIMEOUT_S,
+        more={"KPROD_OF_A_USER": USERS["alice"]},
+    )["save"]
+    topic = sum_up(kafka_secured.bootstrap_servers, "save")
+    delete_topics(kafka_secured.bootstrap_servers, "save")
+    assert topic.sums == found["sums"]
+    assert topic.duplicates == 0
+    written = [path.read_text("utf-8", "replace") for path in events.rglob("events*")]
+    written += [path.read_text("utf-8", "replace") for path in (tmp_path / "run").glob("*log*")]
+    assert "SparkListenerSQLExecutionStart" in "".join(written)
+    assert USERS["alice"] not in "".join(written)
