@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.security_config import SecurityConfig
+from kprod.config.security_rules import check_cleartext
 from kprod.config.setting import Group
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
 from kprod.config.settings_table import Table, field, row
@@ -238,6 +239,17 @@ class ClientConfig(Table):
     def principal(self) -> str:
         """User and mechanism, for texts; empty without a login."""
         return self.security.principal
+
+    def check_cleartext(self) -> None:
+        """Reject a login whose password or token would be sent unencrypted to other machines.
+
+        Raises:
+            ConfigError: It would be, and `sasl_allow_cleartext` is not set.
+        """
+        security = self.security
+        if security.uses_sasl and not (security.uses_tls or security.sasl_allow_cleartext):
+            hosts = [address.host for address in self.bootstrap_servers]
+            check_cleartext(security.sasl_mechanism, hosts)
 
     def network_settings(self) -> NetworkSettings:
         """Return what connections use."""

@@ -353,7 +353,9 @@ class ConsumerConfig(ClientConfig):
         defaults: dict[str, Any] = {
             name: default for name, _, default in rows(cls) if default is not MISSING
         }
-        return cls(**settle_consumer(given, defaults), security=SecurityConfig.parse(secured))
+        config = cls(**settle_consumer(given, defaults), security=SecurityConfig.parse(secured))
+        config.check_cleartext()
+        return config
 
     def fetch_settings(self) -> FetchSettings:
         """Return what fetching uses."""

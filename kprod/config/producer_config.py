@@ -308,7 +308,9 @@ class ProducerConfig(ClientConfig):
         defaults: dict[str, Any] = {
             name: default for name, _, default in rows(cls) if default is not MISSING
         }
-        return cls(**settle(given, defaults), security=SecurityConfig.parse(secured))
+        config = cls(**settle(given, defaults), security=SecurityConfig.parse(secured))
+        config.check_cleartext()
+        return config
 
     def accumulator_settings(self) -> AccumulatorSettings:
         """Return what the accumulator uses."""

@@ -4,7 +4,8 @@ Thread-safety: pure functions.
 Source: Kafka's DefaultSslEngineFactory (clients 4.3.1) for what belongs together.
 """
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping
 
 from kprod.errors import ConfigError
 from kprod.secret import Secret
@@ -72,6 +73,41 @@ def check_security(protocol: str, given: Mapping[str, object]) -> None:
     for name, needed in _NEEDS:
         if name in wanted and wanted.isdisjoint(needed):
             raise ConfigError(f"{name} needs {' or '.join(needed)}, which is not given")
+
+
+IN_THE_CLEAR = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
+"""What a mechanism sends as it is."""
+
+
+def check_cleartext(mechanism: str | None, hosts: Iterable[str]) -> None:
+    """Reject a login that would send a secret unencrypted, where no broker is on this machine.
+
+    Names are not resolved here, so a name other than `localhost` counts as another machine's.
+
+    Args:
+        mechanism: The mechanism of a login without TLS; None for none.
+        hosts: The hosts to ask first.
+
+    Raises:
+        ConfigError: The mechanism sends a password or a token, and no host is a loopback one.
+    """
+    if mechanism not in IN_THE_CLEAR or any(map(_is_this_machine, hosts)):
+        return
+    raise ConfigError(
+        f"{IN_THE_CLEAR[mechanism]} would be sent in the clear, by {mechanism} without TLS, and no"
+        " host in bootstrap_servers is this machine; set security_protocol=SASL_SSL, or"
+        " sasl_allow_cleartext=True if the network is trusted"
+    )
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 _PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kprod.config import ProducerConfig, Secret, SecurityConfig
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.settings_table import rows
 from kprod.errors import ConfigError
 
@@ -251,3 +252,26 @@ def test_secrets_are_in_no_repr() -> None:
     config = ProducerConfig.parse({"bootstrap_servers": "a:1", **settings})
     assert "canary" not in repr(config)
     assert "canary" not in repr(config.security)
+
+
+@pytest.mark.parametrize("table", [ProducerConfig, ConsumerConfig])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_a_secret_is_not_sent_to_other_machines_in_the_clear(
+    table: type[ProducerConfig | ConsumerConfig], mechanism: str
+) -> None:
+    """Said at once, where no broker can be on this machine; a single one may be."""
+    login: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    if mechanism == "PLAIN":
+        login |= {"sasl_plain_username": "alice", "sasl_plain_password": Secret("canary")}
+    else:
+        login |= {"sasl_oauth_token_provider": lambda: "canary"}
+    for servers in ("kafka:9092", "192.0.2.1:9092,[2001:db8::1]:9092", "localhost.example.org:1"):
+        with pytest.raises(ConfigError, match=r"in the clear, by .*=SASL_SSL, or") as caught:
+            table.parse({"bootstrap_servers": servers, **login})
+        assert "canary" not in str(caught.value)
+        assert table.parse({"bootstrap_servers": servers, **login, "sasl_allow_cleartext": "true"})
+    for servers in ("localhost:9092", "LOCALHOST.:1", "a.localhost:1", "127.3.2.1:1", "[::1]:1"):
+        assert table.parse({"bootstrap_servers": f"kafka:9092,{servers}", **login})
+    scram: dict[str, Any] = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": "a"}
+    scram |= {"sasl_plain_password": Secret("canary"), "security_protocol": "SASL_PLAINTEXT"}
+    assert table.parse({"bootstrap_servers": "kafka:9092", **scram})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kprod.config import SecurityConfig
+from kprod.config.security_rules import IN_THE_CLEAR
 from kprod.model import Node
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.handshake import ApiVersionsStep, Step
@@ -24,7 +25,6 @@ from kprod.network.sasl.tokens import TokenStore
 from kprod.secret import Secret
 
 _NONCE_BYTES = 18  # 144 bits
-_IN_THE_CLEAR = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
 
 
 class SaslLogins:
@@ -81,9 +81,9 @@ class SaslLogins:
         user = config.sasl_plain_username or config.sasl_kerberos_principal or ""
         identity = Identity(node.address, user, self._mechanism)
         is_clear = not (config.uses_tls or config.sasl_allow_cleartext)
-        if is_clear and self._mechanism in _IN_THE_CLEAR and not _is_loopback(address):
+        if is_clear and self._mechanism in IN_THE_CLEAR and not _is_loopback(address):
             raise identity.failed(
-                f"{_IN_THE_CLEAR[self._mechanism]} would be sent to {address} in the clear, by"
+                f"{IN_THE_CLEAR[self._mechanism]} would be sent to {address} in the clear, by"
                 f" {self._mechanism} without TLS; set security_protocol=SASL_SSL, or"
                 " sasl_allow_cleartext=True if the network is trusted"
             )
