@@ -76,7 +76,7 @@ def check_security(protocol: str, given: Mapping[str, object]) -> None:
 
 
 IN_THE_CLEAR = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
-"""What a mechanism sends as it is."""
+"""Mechanisms that send a secret as it is."""
 
 
 def check_cleartext(mechanism: str | None, hosts: Iterable[str]) -> None:

@@ -63,7 +63,8 @@ class TlsTransport:
         self._is_established = False
         self._is_broken = False
         self._unread = b""  # plaintext that `peek_into` has decrypted
-        self._failure: ssl.SSLError | None = None  # an error of `peek_into`
+        # The error of the next read: one of `peek_into`, or an end behind data.
+        self._failure: ssl.SSLError | None = None
         self._first = bytearray(1)
         self.gathers: bool = True
         self.reads_in_place: bool = False  # ciphertext needs an intermediate buffer
@@ -155,6 +156,8 @@ class TlsTransport:
         except ssl.SSLError as error:
             return self._end(error)
         self._push()
+        if count_bytes is None and self._failure is not None:
+            return self._end(self._failure)
         return count_bytes
 
     def peek_into(self, buffer: bytearray) -> int | None:
@@ -218,7 +221,10 @@ class TlsTransport:
     def _decrypt_unread(self) -> None:
         """Decrypt all received records; an error is kept for the next read."""
         try:
-            while self._incoming.pending and self._read_first():
+            while self._incoming.pending:
+                if not self._read_first():
+                    self._failure = _closed_by_peer()
+                    return
                 self._unread += bytes(self._first)
                 rest_bytes = self._session.pending()
                 if rest_bytes:
@@ -277,16 +283,21 @@ class TlsTransport:
         return filled_bytes or None
 
     def _read_record(self, view: memoryview, at: int) -> int:
-        """Decrypt one record; returns 0 for none, or if the end of the stream follows data."""
+        """Decrypt one record; returns 0 for none, and keeps an end of the stream for later.
+
+        A peer that ends its TLS stream need not end the connection: no more may come, and no
+        selector would tell.
+        """
         try:
             with view[at:] as target:
                 count: Any = self._session.read(len(target), target)  # bytes only without a target
         except ssl.SSLWantReadError:
             return 0
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            if at:
-                return 0
-            raise
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            self._failure = error
+            return 0
+        if not count:
+            self._failure = _closed_by_peer()
         return int(count)
 
     def _push(self) -> bool:
@@ -301,6 +312,11 @@ class TlsTransport:
                 return False
             self._ciphertext = self._ciphertext[count_bytes:]
         return True
+
+
+def _closed_by_peer() -> ssl.SSLError:
+    """Return the error that `ssl` leaves out where OpenSSL has seen a `close_notify`."""
+    return ssl.SSLZeroReturnError("the peer has ended the TLS stream")
 
 
 def _session_of(wrapped: ssl.SSLObject) -> Any:  # noqa: ANN401 - of no public type

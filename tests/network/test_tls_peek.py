@@ -1,6 +1,7 @@
 """Peeking over TLS: decrypted bytes wait for the next read, whatever comes in the middle."""
 
 import ssl
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -88,6 +89,20 @@ def test_the_end_of_the_session_is_no_data(pair: Pair) -> None:
     pair.below.is_eof = True
     assert _peek(pair) == FRAME
     assert pair.read() == FRAME
+    assert pair.read() == b""
+
+
+@pytest.mark.parametrize("data", [b"", FRAME])
+def test_a_stream_that_ends_before_the_connection(pair: Pair, data: bytes) -> None:
+    """The next read has the end, which the socket does not show."""
+    if data:
+        pair.server.send(data)
+    with suppress(ssl.SSLWantReadError):
+        pair.server.tls.unwrap()
+    pair.below.from_peer += pair.server.outgoing.read()
+    assert _peek(pair) == (data or None)
+    assert pair.client.has_unread
+    assert pair.read() == data
     assert pair.read() == b""
 
 

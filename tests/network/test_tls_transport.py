@@ -182,6 +182,23 @@ def test_the_end_of_the_stream(bare: bool) -> None:
     assert pair.read() == b""
 
 
+@pytest.mark.parametrize("data", [b"", b"five"])
+def test_a_stream_that_ends_before_the_connection(data: bytes) -> None:
+    """It is noticed at once, also behind data, although the socket says nothing more."""
+    pair = Pair().shake_hands()
+    assert pair.read() is None
+    if data:
+        pair.server.send(data)
+    with suppress(ssl.SSLWantReadError):
+        pair.server.tls.unwrap()
+    pair.below.from_peer += pair.server.outgoing.read()
+    if data:
+        assert pair.read() == data
+        assert pair.client.has_unread
+    assert pair.read() == b""
+    assert pair.read() == b""
+
+
 def test_a_record_that_was_changed_ends_the_session() -> None:
     """Nothing of it is read, and the peer is told by an alert."""
     pair = Pair().shake_hands()
