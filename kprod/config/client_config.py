@@ -7,15 +7,18 @@ Thread-safety: immutable.
 Source: Kafka's CommonClientConfigs (clients 4.3.1), KIP-19, KIP-580, KIP-601.
 """
 
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from kprod.config.address import Address
-from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
+from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Function, Level, Whole
 from kprod.config.security_config import SecurityConfig
 from kprod.config.security_rules import check_cleartext
 from kprod.config.setting import Group
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
 from kprod.config.settings_table import Table, field, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SliceT = TypeVar("_SliceT", bound=NamedTuple)
 
@@ -230,6 +233,18 @@ class ClientConfig(Table):
             Group.NETWORK,
             "The socket's receive buffer (SO_RCVBUF); −1 leaves it alone.",
             unit="bytes",
+        ),
+    )
+
+    address_filter: "Callable[[str, int], object] | None" = field(
+        default=None,
+        metadata=row(
+            None,
+            Function(),
+            Group.SECURITY,
+            "Called as `address_filter(host, port)` before a connection to an address that the "
+            "cluster advertises, in a thread of kprod's own, which it must not block; if the "
+            "result is false, the client does not connect to it. None: every address is allowed.",
         ),
     )
 

@@ -82,6 +82,11 @@ class ConsumerSettings(TypedDict, total=False):
     """The socket's receive buffer (SO_RCVBUF); -1 lets the system grow it as needed. Kafka's 65,536
     takes a sixty-fourth of a response at a time. In bytes."""
 
+    address_filter: Callable[..., Any] | None
+    """Called as `address_filter(host, port)` before a connection to an address that the cluster
+    advertises, in a thread of kprod's own, which it must not block; if the result is false, the
+    client does not connect to it. None: every address is allowed."""
+
     auto_offset_reset: str
     """Starting position in a partition without a position, or whose position is no longer in the
     log: the first record, the end of the log, or the first record with a timestamp within a

@@ -90,6 +90,11 @@ class ProducerSettings(TypedDict, total=False):
     receive_buffer_bytes: int
     """The socket's receive buffer (SO_RCVBUF); -1 leaves it alone. In bytes."""
 
+    address_filter: Callable[..., Any] | None
+    """Called as `address_filter(host, port)` before a connection to an address that the cluster
+    advertises, in a thread of kprod's own, which it must not block; if the result is false, the
+    client does not connect to it. None: every address is allowed."""
+
     acks: Literal["all", -1, 0, 1] | Acks
     """Replicas that must have a batch before the broker responds: all in-sync ones, the leader
     alone, or nobody (0: no response, offsets are -1)."""

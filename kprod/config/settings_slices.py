@@ -8,11 +8,14 @@ They are named tuples, which take a tenth of a dataclass's time to define.
 Thread-safety: immutable.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kprod.config.address import Address
 from kprod.interfaces import PartitionAssignor, Partitioner
 from kprod.model import CODECS, Acks, Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class AccumulatorSettings(NamedTuple):
@@ -82,6 +85,7 @@ class NetworkSettings(NamedTuple):
     send_buffer_bytes: int
     receive_buffer_bytes: int
     fetch_max_bytes: int = 0  # a response's records; 0 for a client that fetches none
+    address_filter: "Callable[[str, int], object] | None" = None
 
 
 class MetadataSettings(NamedTuple):

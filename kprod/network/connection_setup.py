@@ -15,6 +15,7 @@ Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-3
 import functools
 from typing import TYPE_CHECKING, Protocol
 
+from kprod.error_text import error_text
 from kprod.errors import ConnectionFailed, KprodError
 from kprod.model import Node
 from kprod.network.address_cursor import AddressCursor, SocketAddress, literal_address
@@ -100,6 +101,10 @@ class ConnectionSetup:
             self._open(now_ms)
             return
         node = self._owner.node
+        fault = self._filter_fault(node)
+        if fault is not None:
+            self._owner.drop(ConnectionFailed(fault), now_ms)
+            return
         literal = literal_address(node.host, node.port)
         if literal is None:
             self._context.io.resolver.request(node.host, node.port)
@@ -159,6 +164,18 @@ class ConnectionSetup:
             self._cursor.advance()
         else:
             self._cursor.forget()
+
+    def _filter_fault(self, node: Node) -> str | None:
+        """Ask the application's filter for an advertised address; returns the error's text."""
+        is_allowed = self._context.settings.address_filter
+        if is_allowed is None or node.node_id < 0:  # the application itself has named it
+            return None
+        try:
+            if is_allowed(node.host, node.port):
+                return None
+        except Exception as error:  # noqa: BLE001 - the application's
+            return f"address_filter raised {error_text(error)} for {node.address}"
+        return f"the cluster advertises {node.address}, which address_filter does not allow"
 
     def _open(self, now_ms: int) -> None:
         """Connect a socket to the current address, or to the next that does not fail at once."""

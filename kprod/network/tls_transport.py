@@ -221,10 +221,7 @@ class TlsTransport:
     def _decrypt_unread(self) -> None:
         """Decrypt all received records; an error is kept for the next read."""
         try:
-            while self._incoming.pending:
-                if not self._read_first():
-                    self._failure = _closed_by_peer()
-                    return
+            while self._incoming.pending and self._read_first():
                 self._unread += bytes(self._first)
                 rest_bytes = self._session.pending()
                 if rest_bytes:
@@ -238,12 +235,15 @@ class TlsTransport:
         """Read the first byte of the next record, so that OpenSSL tells the number of the rest."""
         self._first[0] = _NO_BYTE
         try:
-            return bool(self._session.read(1, self._first))
+            has_read = bool(self._session.read(1, self._first))
+            if not has_read:
+                self._failure = _closed_by_peer()
         except KeyboardInterrupt:
             try:
-                return self._has_read_first() or self._read_first()
+                has_read = self._has_read_first() or self._read_first()
             finally:
                 interrupt_later()
+        return has_read
 
     def _has_read_first(self) -> bool:
         """Whether OpenSSL had read the byte when an interrupt was raised."""
@@ -283,11 +283,8 @@ class TlsTransport:
         return filled_bytes or None
 
     def _read_record(self, view: memoryview, at: int) -> int:
-        """Decrypt one record; returns 0 for none, and keeps an end of the stream for later.
-
-        A peer that ends its TLS stream need not end the connection: no more may come, and no
-        selector would tell.
-        """
+        """Decrypt one record; returns 0 for none, and keeps an end of the stream for later."""
+        # A peer that has ended its TLS stream need not end the connection, so no selector tells.
         try:
             with view[at:] as target:
                 count: Any = self._session.read(len(target), target)  # bytes only without a target

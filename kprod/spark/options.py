@@ -181,6 +181,7 @@ _NO_PROVIDER = (
     " sasl.oauthbearer.token.endpoint.url or sasl_oauthbearer_token_file"
 )
 _INSTEAD_OF_OBJECTS = {
+    "address_filter": "an option cannot be an object; remove it",
     "ssl_context": "an option cannot be an object; set ssl_cafile, ssl_certfile and the like",
     "sasl_oauth_token_provider": _NO_PROVIDER,
     "oauth_cb": _NO_PROVIDER,

@@ -52,6 +52,7 @@ OBJECTS = frozenset(
         "key_serializer",
         "value_serializer",
         "interceptors",
+        "address_filter",
         "ssl_context",
         "sasl_oauth_token_provider",
     }

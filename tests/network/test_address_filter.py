@@ -1,0 +1,67 @@
+"""An application's filter of the addresses that a cluster advertises."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kprod import Consumer, Producer
+from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.errors import DeliveryTimeout
+
+LIMITS: dict[str, Any] = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_000, "linger_ms": 0}
+
+
+def served() -> EmbeddedCluster:
+    """A broker that advertises a name."""
+    return EmbeddedCluster(1, {"orders": 1}, config=EmbeddedConfig(advertised_host="localhost"))
+
+
+def test_advertised_addresses_are_asked_for() -> None:
+    """As they are advertised; the bootstrap addresses are the application's own."""
+    asked: list[tuple[str, int]] = []
+
+    def is_allowed(host: str, port: int) -> bool:
+        asked.append((host, port))
+        return True
+
+    with served() as cluster:
+        port = int(cluster.bootstrap_servers.split(":")[1])
+        settings: dict[str, Any] = {"address_filter": is_allowed}
+        settings["bootstrap_servers"] = f"127.0.0.1:{port}"
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+        assert set(asked) == {("localhost", port)}
+        asked.clear()
+        with Consumer(settings=settings, auto_offset_reset="earliest") as consumer:
+            consumer.assign([("orders", 0)])
+            assert next(iter(consumer)).value == b"one"
+        assert set(asked) == {("localhost", port)}
+
+
+def failing(host: str, port: int) -> bool:
+    """A filter with a fault."""
+    raise LookupError(f"{host} {port}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("is_allowed", "text"),
+    [
+        (lambda _host, _port: False, r"localhost:\d+, which address_filter does not allow"),
+        (lambda _host, _port: None, r"localhost:\d+, which address_filter does not allow"),
+        (failing, r"address_filter raised LookupError: .*localhost \d+.* for localhost:\d+"),
+        (lambda: True, "address_filter raised TypeError: .* for localhost"),
+    ],
+)
+def test_an_address_that_is_not_allowed(is_allowed: Callable[..., object], text: str) -> None:
+    """No connection is made, and the record's error has the reason."""
+    with served() as cluster:
+        address = f"127.0.0.1:{cluster.bootstrap_servers.split(':')[1]}"
+        settings: dict[str, Any] = {"bootstrap_servers": address, "address_filter": is_allowed}
+        with Producer(settings, **LIMITS) as producer:
+            error = producer.send("orders", b"one").exception(30)
+            assert producer.metrics()["producer-metrics"]["connection-creation-total"] == 1
+    assert isinstance(error, DeliveryTimeout)
+    with pytest.raises(DeliveryTimeout, match=text):
+        raise error
