@@ -1,7 +1,8 @@
 """The session of one group member, until its next heartbeat or its expiry.
 
-Behaviour. A. A heartbeat or another request completes it, and a new one begins: see `sessions`. B.
-    It expires: the member is removed, unless one of its requests is parked (see
+Behaviour.
+    A. A heartbeat or another request completes it, and a new one begins: see `sessions`.
+    B. It expires: the member is removed, unless one of its requests is parked (see
        `Member.has_heartbeat`); the response to that begins another session.
 
 Thread-safety: the broker's thread.

@@ -48,7 +48,7 @@ class DelayedJoin(DelayedOperation):
 
 
 class InitialDelayedJoin(DelayedJoin):
-    """Case C; whether the phase continues is decided in `joining.end_initial_delay`."""
+    """Case C; whether the phase continues is decided in `rebalance`."""
 
     __slots__ = ()
 

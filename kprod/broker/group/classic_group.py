@@ -194,20 +194,20 @@ class Group:
             self.static_members[member.instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self._supported.update(name for name, _ in member.protocols)
+        self._supported.update(_names(member.protocols))
         self.park_join(member, join)
 
     def update(self, member: Member, protocols: Protocols) -> None:
         """Change a member's protocols."""
-        self._supported.subtract(name for name, _ in member.protocols)
+        self._supported.subtract(_names(member.protocols))
         member.protocols = protocols
-        self._supported.update(name for name, _ in protocols)
+        self._supported.update(_names(protocols))
 
     def remove(self, member_id: str) -> None:
         """Remove a member; if it was the leader, the oldest other member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._supported.subtract(name for name, _ in member.protocols)
+            self._supported.subtract(_names(member.protocols))
             self._supported = +self._supported
             self.park_join(member, None)
             if member.instance_id is not None:
@@ -304,3 +304,8 @@ class Group:
         """Set the members' assignments; members that are not named get none."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
+
+
+def _names(protocols: Protocols) -> list[str]:
+    """The protocols' names, each once, whatever a request lists."""
+    return list(dict.fromkeys(name for name, _ in protocols))

@@ -6,12 +6,13 @@ Source: Kafka OffsetMetadataManager: commitOffset, deleteOffsets; ClassicGroup.v
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import starmap
 
 from kprod.broker.group import sessions
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.leaving import forget_group
-from kprod.broker.group.offsets_log import NOT_IN_THE_LOG, Done
+from kprod.broker.group.offsets_log import NOT_IN_THE_LOG
 from kprod.broker.group.records import (
     LogRecord,
     Offset,
@@ -27,6 +28,11 @@ from kprod.broker.request import Request
 from kprod.protocol.error_table import ErrorCode
 
 Commit = tuple[OffsetKey, Offset]
+_Tombstone = tuple[OffsetKey | None, bytes]
+"""The offset that it deletes, or none for a group's, and the record's key."""
+
+_RECORD_OVERHEAD_BYTES = 24
+"""Most bytes of a record besides its key: length, attributes, deltas, lengths of the fields."""
 
 _FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
 
@@ -122,13 +128,12 @@ def delete_offsets(
         done(ErrorCode.NONE)
         return
 
-    def written(code: int, _: int) -> None:
+    def written(piece: Sequence[OffsetKey], code: int, _: int) -> None:
         if code == ErrorCode.NONE:
-            for key in known:
+            for key in piece:
                 shard.offsets.remove(key)
-        done(code)
 
-    _append_tombstones(shard, known, [], written)
+    _append_tombstones(shard, _offset_tombstones(known), written, done)
 
 
 def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], object]) -> None:
@@ -152,17 +157,16 @@ def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], o
     if shard.offsets.has_pending(group_id):
         done(ErrorCode.NON_EMPTY_GROUP)
         return
-    keys = shard.offsets.keys_of_group(group_id)
-    group_tombstone: LogRecord = (group_key(group_id), None)
+    tombstones = _offset_tombstones(shard.offsets.keys_of_group(group_id))
+    tombstones.append((None, group_key(group_id)))
 
-    def written(code: int, offset: int) -> None:
+    def written(piece: Sequence[OffsetKey], _: int, offset: int) -> None:
         # After a timeout, too: nothing else would remove the offsets of a group that has ended.
         if offset != NOT_IN_THE_LOG:
-            for key in keys:
+            for key in piece:
                 shard.offsets.remove(key)
-        done(code)
 
-    is_in_log = _append_tombstones(shard, keys, [group_tombstone], written)
+    is_in_log = _append_tombstones(shard, tombstones, written, done)
     if is_in_log and group.state is not GroupState.DEAD:
         forget_group(shard, group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -173,12 +177,77 @@ def _check_state(group: Group, event: Event) -> None:
         raise Rejected(code)
 
 
+def _offset_tombstones(keys: Sequence[OffsetKey]) -> list[_Tombstone]:
+    return [(key, offset_key(key)) for key in keys]
+
+
 def _append_tombstones(
-    shard: CoordinatorShard, keys: Sequence[OffsetKey], others: Sequence[LogRecord], done: Done
+    shard: CoordinatorShard,
+    tombstones: Sequence[_Tombstone],
+    written: Callable[[Sequence[OffsetKey], int, int], object],
+    done: Callable[[int], object],
 ) -> bool:
-    """Write tombstones, and disregard the commits before them that are not replicated yet."""
-    if not shard.log.append([*((offset_key(key), None) for key in keys), *others], done):
-        return False
-    for key in keys:
-        shard.offsets.withdraw(key)
+    """Write tombstones, and disregard the commits before them that are not replicated yet.
+
+    They are divided into batches that the log takes, since they may be more than one request could
+    commit. Kafka divides those of expired offsets and of deleted topics, and rejects a deletion of
+    a group that is too large.
+
+    Args:
+        shard: The shard that holds the groups.
+        tombstones: At least one.
+        written: Called for each batch with the offsets that it deletes, and as `Done` is.
+        done: Called once, with the first error.
+
+    Returns:
+        Whether all of them are in the log.
+    """
+    pieces = _pieces(tombstones, shard.log.record_bytes_max)
+    batches = _Batches(len(pieces), done)
+
+    def ended(keys: Sequence[OffsetKey], code: int, offset: int) -> None:
+        written(keys, code, offset)
+        batches.end(1, code)
+
+    for index, piece in enumerate(pieces):
+        keys = [key for key, _ in piece if key is not None]
+        records: list[LogRecord] = [(encoded, None) for _, encoded in piece]
+        if not shard.log.append(records, partial(ended, keys)):
+            # Those after it would end a group whose offsets are still there.
+            batches.end(len(pieces) - 1 - index, ErrorCode.NONE)
+            return False
+        for key in keys:
+            shard.offsets.withdraw(key)
     return True
+
+
+class _Batches:
+    """Batches of one operation, which ends with the last of them."""
+
+    __slots__ = ("_code", "_count", "_done")
+
+    def __init__(self, count: int, done: Callable[[int], object]) -> None:
+        """Expect some batches; `done` is called once, with the first error."""
+        self._count = count
+        self._code = int(ErrorCode.NONE)
+        self._done = done
+
+    def end(self, count: int, code: int) -> None:
+        """Note that some have ended."""
+        self._code = self._code or code
+        was_open, self._count = self._count > 0, self._count - count
+        if was_open and not self._count:
+            self._done(self._code)
+
+
+def _pieces(tombstones: Sequence[_Tombstone], bytes_max: int) -> list[list[_Tombstone]]:
+    pieces: list[list[_Tombstone]] = [[]]
+    size = 0
+    for tombstone in tombstones:
+        record_bytes = len(tombstone[1]) + _RECORD_OVERHEAD_BYTES
+        if pieces[-1] and size + record_bytes > bytes_max:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(tombstone)
+        size += record_bytes
+    return pieces

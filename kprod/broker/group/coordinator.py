@@ -4,6 +4,8 @@ The brokers of an embedded cluster share a process, so there is one coordinator 
 each partition of `__consumer_offsets`; a broker answers for the partitions that it leads.
 
 Invariants.
+    Partitions that are added to the topic get no groups until the cluster starts again, as in
+    Kafka: a group must not change its partition while its coordinator has it.
     A shard lives as long as one leadership of its partition. A change of leader or leader epoch
     unloads it and loads another from the log.
     A shard is loaded when every in-sync replica has the whole log, so no response tells of a record
@@ -17,6 +19,7 @@ Source: Kafka GroupCoordinatorService (4.3.1).
 import uuid
 from collections.abc import Iterator
 
+from kprod._core.java_hash import java_hash
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.committing import delete_offsets
 from kprod.broker.group.context import CoordinatorContext
@@ -34,6 +37,7 @@ from kprod.broker.topic import Topic
 from kprod.protocol.error_table import ErrorCode
 
 _REPLICATION_FACTOR_MAX = 3
+_INT32_MIN = -(1 << 31)
 CLIENT_NAME_BYTES_MAX = 0x7FFF - len(f"-{uuid.UUID(int=0)}")
 """Limit of the name in front of a member id, since the whole id is a string of the protocol."""
 _MEMBER_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-6d656d626572")
@@ -47,6 +51,7 @@ class GroupCoordinator:
         "_expires",
         "_first_timestamp_ms",
         "_member_count",
+        "_partition_count",
         "_shards",
         "_waiting",
     )
@@ -64,6 +69,7 @@ class GroupCoordinator:
         # start, so that a cluster that starts again on its directory makes others.
         self._first_timestamp_ms = context.clock.timestamp_ms()
         self._member_count = 0
+        self._partition_count = 0
         self._expires = False
 
     @property
@@ -81,15 +87,15 @@ class GroupCoordinator:
             Rejected: It cannot be made.
         """
         topic = self._context.topics.get(OFFSETS_TOPIC)
-        if topic is not None:
-            return topic
-        topic = self._context.create_topic(
-            OFFSETS_TOPIC,
-            partition_count=self._context.config.offsets_topic_num_partitions,
-            replication_factor=min(_REPLICATION_FACTOR_MAX, len(self._context.topics.node_ids)),
-            overrides=dict(OFFSETS_SETTINGS),
-        )
-        self.start()
+        if topic is None:
+            topic = self._context.create_topic(
+                OFFSETS_TOPIC,
+                partition_count=self._context.config.offsets_topic_num_partitions,
+                replication_factor=min(_REPLICATION_FACTOR_MAX, len(self._context.topics.node_ids)),
+                overrides=dict(OFFSETS_SETTINGS),
+            )
+        if not self._partition_count:
+            self.start()  # it may be there because a client has created it
         return topic
 
     def start(self) -> None:
@@ -97,6 +103,7 @@ class GroupCoordinator:
         topic = self._context.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return
+        self._partition_count = len(topic.partitions)
         for partition in topic.partitions:
             self.on_partition_changed(partition)
         if not self._expires:
@@ -113,7 +120,7 @@ class GroupCoordinator:
             Rejected: It cannot be made.
         """
         topic = self.offsets_topic()
-        return topic.partitions[partition_index(group_id, len(topic.partitions))]
+        return topic.partitions[partition_index(group_id, self._partition_count)]
 
     def shard(self, node_id: int, group_id: str) -> CoordinatorShard:
         """The shard of a group, on the broker that was asked.
@@ -129,9 +136,9 @@ class GroupCoordinator:
             Rejected: With NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
         """
         topic = self._context.topics.get(OFFSETS_TOPIC)
-        if topic is None:
+        if topic is None or not self._partition_count:
             raise Rejected(ErrorCode.NOT_COORDINATOR)
-        index = partition_index(group_id, len(topic.partitions))
+        index = partition_index(group_id, self._partition_count)
         shard = self._shards.get(index)
         if shard is None or topic.partitions[index].leader_id != node_id:
             raise Rejected(ErrorCode.NOT_COORDINATOR)
@@ -160,6 +167,7 @@ class GroupCoordinator:
     def on_topic_deleted(self, topic: Topic) -> None:
         """Delete a topic's offsets in all groups; without `__consumer_offsets` there are none."""
         if topic.name == OFFSETS_TOPIC:
+            self._partition_count = 0
             for partition in topic.partitions:
                 self.on_partition_changed(partition)
             return
@@ -280,9 +288,8 @@ def partition_index(group_id: str, partition_count: int) -> int:
     Returns:
         Java's hash code of the text, its absolute value (0 for −2³¹), by the number of partitions.
     """
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value & 0x80000000 else value
-    return (0 if signed == -(1 << 31) else abs(signed)) % partition_count
+    return _absolute(java_hash(group_id)) % partition_count
+
+
+def _absolute(code: int) -> int:
+    return 0 if code == _INT32_MIN else abs(code)

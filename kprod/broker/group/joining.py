@@ -108,7 +108,8 @@ def _join_known(shard: CoordinatorShard, group: Group, request: Request) -> None
     if member_id in group.pending_joins:
         if instance_id is not None:
             # Kafka fails inside here: an id is only given out to dynamic members.
-            raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR)
+            _reject(request, ErrorCode.UNKNOWN_SERVER_ERROR, NO_MEMBER_ID)
+            return
         _add(shard, group, request, member_id)
         return
     member = group.check_member(member_id, instance_id)

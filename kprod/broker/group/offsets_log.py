@@ -15,6 +15,7 @@ from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.records import LogRecord
+from kprod.broker.log.stored_header import HEADER_BYTES
 from kprod.broker.rejection import Rejected
 from kprod.broker.replication import Partition
 from kprod.protocol.error_table import ErrorCode
@@ -69,6 +70,11 @@ class OffsetsLog:
     def is_replicated(self) -> bool:
         """Whether every in-sync replica has the whole log."""
         return self._partition.high_watermark >= self._partition.log.log_end_offset
+
+    @property
+    def record_bytes_max(self) -> int:
+        """Size limit of the records of one batch together; 0 or less if not even one fits."""
+        return self._partition.config.max_message_bytes - HEADER_BYTES
 
     def batches(self) -> Iterator[RecordBatch]:
         """All batches from the log's start on."""

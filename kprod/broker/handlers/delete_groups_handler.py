@@ -5,6 +5,8 @@ Behaviour, for each group once.
     B. Another coordinator, or one that is loading: told for the group.
     C. The response waits until the in-sync replicas have the tombstones; until then the offsets are
        fetched as before.
+    D. More tombstones than a batch of `__consumer_offsets` has room for are written as several;
+       Kafka rejects such a deletion with UNKNOWN_SERVER_ERROR.
 Rights: DELETE on the group.
 Versions: 0 to 2.
 Source: Kafka GroupCoordinatorService.deleteGroups; KIP-229.

@@ -16,6 +16,8 @@ Behaviour.
        Kafka waits for the replaced id, and rebalances when this wait ends.
     H. A group keeps 1,000 unused member ids; the next one ends the oldest. In Kafka only their
        session timeout ends them.
+    I. A protocol that a join lists twice counts once. Kafka counts it twice, so that no protocol is
+       one of all members, and the join phase does not end.
 Rights: READ on the group.
 Versions: 0 to 9.
 Left out: the protocol of KIP-848.

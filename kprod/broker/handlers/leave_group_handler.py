@@ -2,8 +2,7 @@
 
 Behaviour.
     A. Versions 0 to 2 name one member, whose error is that of the response; later ones a list with
-    an
-       error each.
+       an error each.
     B. A list may name static members by their instance alone: so administrators remove them.
     C. An unknown group has no members: UNKNOWN_MEMBER_ID for each.
 Rights: READ on the group.

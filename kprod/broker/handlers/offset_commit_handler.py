@@ -4,11 +4,13 @@ Behaviour, for each partition.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION; from version 10, where topics have
        ids, an unknown id is UNKNOWN_TOPIC_ID. These are told even if the rest is rejected.
     B. The committing member is checked by `group.committing`; a rejection is told for every
-    partition. C. The client's text is longer than `offset_metadata_max_bytes`:
-    OFFSET_METADATA_TOO_LARGE. D. A negative offset is stored, as in Kafka. E. The response waits
-    until the in-sync replicas of `__consumer_offsets` have the commit, at most
-       `offsets_commit_timeout_ms`. A commit that is not replicated within it is not seen until the
-       coordinator's next load finds it in the log; Kafka shows it as soon as it is replicated.
+       partition.
+    C. The client's text is longer than `offset_metadata_max_bytes`: OFFSET_METADATA_TOO_LARGE.
+    D. A negative offset is stored, as in Kafka.
+    E. The response waits until the in-sync replicas of `__consumer_offsets` have the commit, or
+       `offsets_commit_timeout_ms` are over. A commit that is not replicated by then is not seen
+       until the coordinator's next load finds it in the log; Kafka shows it as soon as it is
+       replicated.
 Rights: READ on the group, before anything else, and on the topic.
 Versions: 1 to 10; 1 as Kafka 3.9 served it.
 Left out: version 0, which stored in ZooKeeper.

@@ -5,6 +5,7 @@ Behaviour.
     B. Group unknown: GROUP_ID_NOT_FOUND; it has members that are not consumers: NON_EMPTY_GROUP.
     C. A member wants the topic: GROUP_SUBSCRIBED_TO_TOPIC for its partitions.
     D. There is nothing to forget: no error.
+    E. More tombstones than a batch has room for are written as several, as in DeleteGroups.
 Rights: DELETE on the group, READ on the topic.
 Versions: 0.
 Source: Kafka KafkaApis.handleOffsetDeleteRequest, OffsetMetadataManager.deleteOffsets; KIP-496.
@@ -40,9 +41,6 @@ class OffsetDeleteHandler(Handler):
             request.answer(self.reject(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             return
         topics, wanted = self._topics(request)
-        if not wanted:
-            request.answer({"error_code": int(ErrorCode.NONE), "topics": topics})
-            return
         try:
             shard = self._state.groups.shard(request.node_id, group_id)
             group = check_offset_delete(shard, group_id)

@@ -4,13 +4,17 @@ import tracemalloc
 
 import pytest
 
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.error_table import ErrorCode
 from kprod.protocol.headers import encode_request_header
-from tests.broker.group.scripts import GROUP, SESSION_MS, Script
+from tests.broker.group.scripts import GROUP, SESSION_MS, Script, subscription
+from tests.broker.world import World
 
 MANY = 100_000
+FETCHED = 20_000
+"""Entries while every allocation is traced, which takes ten times as long."""
 BYTES_EACH = 2_000
 """Most memory for one entry of a request and of its response, together."""
 
@@ -19,15 +23,15 @@ def test_a_fetch_of_many_topics_is_answered_in_bounded_memory() -> None:
     """Each topic is told to have no offset; afterwards nothing of it is kept."""
     script = Script()
     (member,) = script.stable(1)
-    topics = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
+    topics = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(FETCHED)]
     tracemalloc.start()
     try:
         answer = script.ask(ApiKey.OFFSET_FETCH, 7, group_id=GROUP, topics=topics)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < MANY * BYTES_EACH
-    assert len(answer["topics"]) == MANY
+    assert peak < FETCHED * BYTES_EACH
+    assert len(answer["topics"]) == FETCHED
     assert {it["partitions"][0]["committed_offset"] for it in answer["topics"]} == {-1}
     assert script.world.cluster.group(GROUP).offsets == {}
     assert member.heartbeat() == ErrorCode.NONE
@@ -123,3 +127,50 @@ def test_a_leave_behind_a_sync_that_a_rebalance_answers() -> None:
     third.join()
     assert third.take_join()["error_code"] == ErrorCode.NONE
     assert len(script.world.cluster.group(GROUP).members) == 2
+
+
+@pytest.mark.parametrize("names", [("range", "range"), ("range", "sticky", "range")])
+def test_a_protocol_that_is_listed_twice_counts_once(names: tuple[str, ...]) -> None:
+    """Alone, beside others, and when such a member changes or leaves."""
+    script = Script()
+    listed = [{"name": name, "metadata": subscription("orders")} for name in names]
+    odd = script.member(protocols=listed)
+    odd.join()
+    assert odd.take_join()["protocol_name"] == "range"
+    script.sync([odd])
+    other = script.member()
+    other.join()
+    odd.join()
+    assert {it.take_join()["protocol_name"] for it in (odd, other)} == {"range"}
+    assert odd.leave() == ErrorCode.NONE
+    other.join()
+    assert other.take_join()["protocol_name"] == "range"
+    assert script.world.cluster.failures == ()
+
+
+def test_partitions_that_are_added_to_the_offsets_topic_move_no_group() -> None:
+    """Members and offsets stay where they are, until the cluster starts again."""
+    script = Script()
+    (member,) = script.stable(1)
+    topic = {"name": OFFSETS_TOPIC, "count": 8, "assignments": None}
+    answer = script.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[topic], timeout_ms=1_000)
+    assert answer["results"][0]["error_code"] == ErrorCode.NONE
+    assert member.heartbeat() == ErrorCode.NONE
+    assert member.commit(5) == ErrorCode.NONE
+    for name in map(str, range(20)):  # every partition would have one of them
+        described = script.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=[name])["groups"]
+        assert described[0]["error_code"] == ErrorCode.NONE
+
+
+def test_an_offsets_topic_that_a_client_has_created() -> None:
+    """Its groups are coordinated as those of one that the cluster makes."""
+    world = World()
+    topic = {"name": OFFSETS_TOPIC, "num_partitions": 3, "replication_factor": 1}
+    wish = {"topics": [topic], "timeout_ms": 1_000}
+    (made,) = world.client().ask(ApiKey.CREATE_TOPICS, 5, wish)["topics"]
+    assert made["error_code"] == ErrorCode.NONE
+    for name in map(str, range(10)):
+        found = world.client().ask(ApiKey.FIND_COORDINATOR, 0, {"key": name})
+        client = world.client(found["node_id"])
+        (told,) = client.ask(ApiKey.DESCRIBE_GROUPS, 0, {"groups": [name]})["groups"]
+        assert (told["error_code"], told["group_state"]) == (ErrorCode.NONE, "Dead")

@@ -1,0 +1,1 @@
+cpdef object java_hash(str text)
