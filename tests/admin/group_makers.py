@@ -58,8 +58,12 @@ def join(  # noqa: PLR0913 - the fields of a member
     Returns:
         The group; close it, and the member stays until its session ends.
     """
-    crew = Crew(Side("any", address), "highest", Target(topic, uuid.UUID(int=0)))
-    crew.group_id = crew.group_id if group_id is None else group_id
+    crew = Crew(
+        Side("any", address),
+        "highest",
+        Target(topic, uuid.UUID(int=0)),
+        f"group-{uuid.uuid4().hex}" if group_id is None else group_id,
+    )
     if instance is not None:
         crew.instances["A"] = instance
     protocols = [

@@ -142,11 +142,11 @@ class Side:
         body = {"topics": [entry], "timeout_ms": 30_000}
         (made,) = self.ask(ApiKey.CREATE_TOPICS, CREATE_VERSION, body)["topics"]
         assert made["error_code"] == ErrorCode.NONE, made
-        while (topic_id := self._led(topic, partitions)) is None:
+        while (topic_id := self.led(topic, partitions)) is None:
             pass  # each question takes the broker's time, so this is no busy loop
         return Target(topic, topic_id)
 
-    def _led(self, topic: str, partitions: int) -> uuid.UUID | None:
+    def led(self, topic: str, partitions: int) -> uuid.UUID | None:
         """The topic's id once the broker serves every partition of it."""
         wish = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         (described,) = self.ask(ApiKey.METADATA, METADATA_VERSION, wish)["topics"]

@@ -8,51 +8,30 @@ tombstones.
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
-from kprod.broker.group.coordinator import partition_index
-from kprod.broker.group.records import GROUP_TYPE
+from kprod.broker.internal_topics import OFFSETS_TOPIC
 from kprod.protocol.api import ApiKey
-from kprod.protocol.codec import structure_codec
 from kprod.protocol.error_table import ErrorCode
-from kprod.record.reader import read_batches
-from tests.conformance.group_crew import Crew, subscription
+from tests.conformance.group_crew import LEVELS, Crew, subscription, topic_of
+from tests.conformance.group_log import Told
 from tests.conformance.sides import Side, Sides
-from tests.conformance.wire import Target
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_tools import KafkaTools
 
-OFFSETS = "__consumer_offsets"
-MASKED = {
-    "commit_timestamp": "<time>",
-    "current_state_timestamp": "<time>",
-    "expire_timestamp": "<time>",
-    "topic_id": "<id>",
-}
 _run = uuid.uuid4().hex[:8]
-
-
-class Told(NamedTuple):
-    """A record, comparable."""
-
-    key: bytes
-    version: int
-    size: int
-    fields: Any
 
 
 class Scene(Crew):
     """A crew whose group and topic have the same names at both brokers."""
 
-    def __init__(self, side: Side, topic: str, group_id: str) -> None:
+    def __init__(self, side: Side, topic: str, group_id: str, level: str = "highest") -> None:
         """Make the topic."""
         self.topic_name = topic
-        super().__init__(side, "highest", topic_of(side, topic))
-        self.group_id = group_id
-        self.names: dict[str, str] = {}
+        super().__init__(side, level, topic_of(side, topic), group_id)
 
     def joins(self, *names: str, **fields: Any) -> None:
         """Let members join, the first of them last, and all sync."""
@@ -63,7 +42,6 @@ class Scene(Crew):
         self.join(names[0], **fields)
         for name in names:
             self.joined(name)
-            self.names[self.ids[name]] = name
         for name in names[1:]:
             self.send(name, ApiKey.SYNC_GROUP, self.sync_body(name))
         self.ask(names[0], ApiKey.SYNC_GROUP, self.sync_body(names[0], *names))
@@ -71,7 +49,7 @@ class Scene(Crew):
             self.read(name, ApiKey.SYNC_GROUP)
 
     def commits(
-        self, *partitions: tuple[int, int, int, str], version: int = 9, **body: Any
+        self, *partitions: tuple[int, int, int, str], version: int | None = None, **body: Any
     ) -> None:
         """Commit partition, offset, epoch and text."""
         entries = [
@@ -87,61 +65,19 @@ class Scene(Crew):
             "group_id": self.group_id,
             "generation_id_or_member_epoch": -1,
             "member_id": "",
-            "topics": [{"name": self.topic_name, "partitions": entries}],
+            "topics": [
+                {
+                    "name": self.topic_name,
+                    "topic_id": self.target.topic_id,
+                    "partitions": entries,
+                }
+            ],
             **body,
         }
-        answer = self.side.ask(ApiKey.OFFSET_COMMIT, version, wish)
+        spoken = self.versions[ApiKey.OFFSET_COMMIT] if version is None else version
+        answer = self.side.ask(ApiKey.OFFSET_COMMIT, spoken, wish)
         codes = [it["error_code"] for topic in answer["topics"] for it in topic["partitions"]]
         assert set(codes) == {ErrorCode.NONE}
-
-    def records(self) -> list[Told]:
-        """All records of the group."""
-        wish = {"topics": [{"name": OFFSETS}], "allow_auto_topic_creation": False}
-        (topic,) = self.side.ask(ApiKey.METADATA, 12, wish)["topics"]
-        index = partition_index(self.group_id, len(topic["partitions"]))
-        place = Target(OFFSETS, topic["topic_id"], index)
-        batches = read_batches(memoryview(bytearray(self.side.log(place))))
-        wanted = len(self.group_id).to_bytes(2) + self.group_id.encode()
-        told: list[Told] = []
-        for batch in batches:
-            if batch.is_control:
-                continue
-            found = [
-                self._told(bytes(record.key), record.value)
-                for record in batch
-                if bytes(record.key or b"")[2:].startswith(wanted)
-            ]
-            told += sorted(found) if all(it.fields is None for it in found) else found
-        return told
-
-    def _told(self, key: bytes, value: bytes | None) -> Told:
-        if value is None:
-            return Told(key, -1, -1, None)
-        version = int.from_bytes(value[:2])
-        is_group = int.from_bytes(key[:2]) == GROUP_TYPE
-        name = "GroupMetadataValue" if is_group else "OffsetCommitValue"
-        fields = structure_codec(name, version).decode(bytes(value)[2:])
-        return Told(key, version, len(value), self._plain(fields))
-
-    def _plain(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: MASKED.get(key, self._plain(it)) if it != -1 else it
-                for key, it in value.items()
-                if key != "client_host"
-            }
-        if isinstance(value, list):
-            return sorted((self._plain(it) for it in value), key=repr)
-        return self.names.get(value, value) if isinstance(value, str) else value
-
-
-def topic_of(side: Side, name: str) -> Target:
-    """A topic with this very name and three partitions, made if it is not there."""
-    entry = {"name": name, "num_partitions": 3, "replication_factor": 1}
-    side.ask(ApiKey.CREATE_TOPICS, 5, {"topics": [entry], "timeout_ms": 30_000})
-    while (topic_id := side._led(name, 3)) is None:
-        pass  # each question takes the broker's time
-    return Target(name, topic_id)
 
 
 def generations(scene: Scene) -> None:
@@ -150,8 +86,9 @@ def generations(scene: Scene) -> None:
     scene.joins("A", "B")
     more = [{"name": "range", "metadata": subscription(scene.topic_name, "more")}]
     scene.joins("A", "B", protocols=more)
-    both = [(scene.ids["A"], None), (scene.ids["B"], None)]
-    scene.ask("admin", ApiKey.LEAVE_GROUP, scene.leave_body(*both))
+    for name in ("B", "A"):
+        leave = scene.leave_body((scene.ids[name], None))
+        scene.ask("admin", ApiKey.LEAVE_GROUP, leave)
     scene.await_state("Empty", 0)
 
 
@@ -162,7 +99,6 @@ def static_members(scene: Scene) -> None:
     del scene.ids["S"]
     scene.join("S")
     scene.joined("S")
-    scene.names[scene.ids["S"]] = "S again"
     scene.ask("admin", ApiKey.LEAVE_GROUP, scene.leave_body(("", "the-instance")))
     scene.await_state("Empty", 0)
 
@@ -229,21 +165,33 @@ SCENES: dict[str, Callable[[Scene], None]] = {
 }
 
 
+STATIC_SCENES = {"static_members"}
+"""They need versions with instance ids."""
+
+
 @pytest.fixture
-def scenes(sides: Sides, request: pytest.FixtureRequest) -> Iterator[list[Scene]]:
+def scenes(sides: Sides, level: str, play: Callable[[Scene], None]) -> Iterator[list[Scene]]:
     """A crew on each side.
 
     Yields:
         Both.
     """
-    name = f"{request.node.callspec.id}-{_run}"
-    both = [Scene(side, f"topic-{name}", f"records-{name}") for side in sides]
+    name = f"{play.__name__}-{level}-{_run}"
+    both = [Scene(side, f"topic-{name}", f"records-{name}", level) for side in sides]
     yield both
     for scene in both:
         scene.close()
 
 
-@pytest.mark.parametrize("play", SCENES.values(), ids=SCENES)
+@pytest.mark.parametrize(
+    ("play", "level"),
+    [
+        pytest.param(play, level, id=f"{name}-{level}")
+        for name, play in SCENES.items()
+        for level in LEVELS
+        if name not in STATIC_SCENES or level != "lowest"
+    ],
+)
 def test_the_records_of_a_script(scenes: list[Scene], play: Callable[[Scene], None]) -> None:
     """Record by record equal."""
     ours, theirs = [_played(scene, play) for scene in scenes]
@@ -266,7 +214,7 @@ def test_kafkas_tool_decodes_our_records(kafka_artifacts: Artifacts, tmp_path: P
             play(scene)
             scene.close()
     tools = KafkaTools(kafka_artifacts)
-    files = ",".join(map(str, sorted(tmp_path.rglob(f"{OFFSETS}-0/*.log"))))
+    files = ",".join(map(str, sorted(tmp_path.rglob(f"{OFFSETS_TOPIC}-0/*.log"))))
     assert files
     arguments = ("--offsets-decoder", "--files", files)
     dumped = tools.run("org.apache.kafka.tools.DumpLogSegments", *arguments)

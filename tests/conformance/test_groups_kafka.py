@@ -1,152 +1,55 @@
 """Groups: every state and every request that a client can make of it, at both brokers.
 
-A group is brought into a state, one request is made, and its response is compared (or that
-it waits), and the group as it is described afterwards.
+A group is brought into a state, one request is made, and compared are its response (or that it
+waits), the group as it is described afterwards, and the records of `__consumer_offsets`.
 """
 
-from collections.abc import Callable, Iterator
+import itertools
+import uuid
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from kprod.protocol.api import ApiKey
-from tests.conformance.group_crew import LEVELS, Crew, subscription
+from kprod.protocol.error_table import ErrorCode
+from tests.conformance.group_crew import LEVELS, Crew, topic_of
+from tests.conformance.group_events import (
+    EVENTS,
+    NEWEST,
+    ODD,
+    PENDING,
+    STATIC,
+    Event,
+    delete_offsets,
+)
 from tests.conformance.sides import Sides
 from tests.conformance.wire import Target
 
 STATES = ["Unknown", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
-Request = tuple[str, ApiKey, dict[str, Any]]
-Event = Callable[[Crew], Request]
-
-
-def other_protocols(crew: Crew) -> list[dict[str, Any]]:
-    """The same protocol with other metadata."""
-    return [{"name": "range", "metadata": subscription(crew.target.topic, "more")}]
-
-
-def _join(name: str, **fields: Any) -> Event:
-    return lambda crew: (name, ApiKey.JOIN_GROUP, crew.join_body(name, **fields))
-
-
-def _sync(name: str, *others: str, **fields: Any) -> Event:
-    def event(crew: Crew) -> Request:
-        known = [it for it in others if it in crew.ids]
-        return name, ApiKey.SYNC_GROUP, crew.sync_body(name, *known, **fields)
-
-    return event
-
-
-def _heartbeat(name: str, **fields: Any) -> Event:
-    return lambda crew: (name, ApiKey.HEARTBEAT, crew.heartbeat_body(name, **fields))
-
-
-def _leave(*names: str) -> Event:
-    def event(crew: Crew) -> Request:
-        identities = [(crew.ids.get(it, "nobody"), None) for it in names]
-        return "admin", ApiKey.LEAVE_GROUP, crew.leave_body(*identities)
-
-    return event
-
-
-def _commit(name: str, **fields: Any) -> Event:
-    return lambda crew: (name, ApiKey.OFFSET_COMMIT, crew.commit_body(name, **fields))
-
-
-def _delete_offsets(crew: Crew) -> Request:
-    partitions = [{"partition_index": 0}, {"partition_index": 99}]
-    topics = [
-        {"name": crew.target.topic, "partitions": partitions},
-        {"name": "nowhere", "partitions": partitions[:1]},
-    ]
-    return "admin", ApiKey.OFFSET_DELETE, {"group_id": crew.group_id, "topics": topics}
-
-
-def _fetch(crew: Crew) -> Request:
-    topics = [{"name": crew.target.topic, "partition_indexes": [0, 99]}]
-    body = {"group_id": crew.group_id, "topics": topics}
-    if crew.version(ApiKey.OFFSET_FETCH) >= 8:
-        body = {"groups": [body]}
-    return "admin", ApiKey.OFFSET_FETCH, body
-
-
-EVENTS: dict[str, Event] = {
-    "join, new": _join("D"),
-    "join, new, other type": _join("D", protocol_type="connect"),
-    "join, new, no type": _join("D", protocol_type=""),
-    "join, new, no protocols": _join("D", protocols=[]),
-    "join, new, foreign protocol": _join("D", protocols=[{"name": "odd", "metadata": b""}]),
-    "join, no group": _join("D", group_id=""),
-    "join, session too short": _join("D", session_timeout_ms=1),
-    "join, session too long": _join("D", session_timeout_ms=2**31 - 1),
-    "join, unknown id": _join("D", member_id="nobody"),
-    "join, leader, same": _join("A"),
-    "join, follower, same": _join("B"),
-    "join, leader, other": lambda crew: _join("A", protocols=other_protocols(crew))(crew),
-    "join, follower, other": lambda crew: _join("B", protocols=other_protocols(crew))(crew),
-    "sync, leader": _sync("A", "A"),
-    "sync, follower": _sync("B"),
-    "sync, unknown id": _sync("B", member_id="nobody"),
-    "sync, old generation": _sync("B", generation_id=0),
-    "sync, no group": _sync("B", group_id=""),
-    "heartbeat, leader": _heartbeat("A"),
-    "heartbeat, follower": _heartbeat("B"),
-    "heartbeat, unknown id": _heartbeat("B", member_id="nobody"),
-    "heartbeat, old generation": _heartbeat("B", generation_id=0),
-    "heartbeat, no group": _heartbeat("B", group_id=""),
-    "leave, leader": _leave("A"),
-    "leave, follower": _leave("B"),
-    "leave, unknown id": _leave("nobody"),
-    "commit, member": _commit("B"),
-    "commit, unknown id": _commit("B", member_id="nobody"),
-    "commit, old generation": _commit("B", generation_id_or_member_epoch=0),
-    "commit, no generation": _commit("B", generation_id_or_member_epoch=-1),
-    "commit, nobody": _commit("B", generation_id_or_member_epoch=-1, member_id=""),
-    "fetch": _fetch,
-    "delete offsets": _delete_offsets,
-    "delete": lambda crew: (
-        "admin",
-        ApiKey.DELETE_GROUPS,
-        {"groups_names": [crew.group_id, crew.group_id]},
-    ),
-    "describe": lambda crew: ("admin", ApiKey.DESCRIBE_GROUPS, {"groups": [crew.group_id]}),
+WITH_IDS = ["middle", "highest"]
+"""Levels whose joins have instance ids and ids that are given out first."""
+FILTERS: Mapping[str, dict[str, list[str]]] = {
+    "none": {},
+    "states": {"states_filter": ["stable", "PREPARINGREBALANCE"]},
+    "an unknown state": {"states_filter": ["Odd"]},
+    "types": {"types_filter": ["CLASSIC"]},
+    "an unknown type": {"types_filter": ["odd"]},
+    "the other type": {"types_filter": ["consumer"]},
+    "both": {"states_filter": ["Empty", "completingrebalance"], "types_filter": ["classic"]},
 }
-
-
-ODD: dict[str, Event] = {
-    "join, negative rebalance timeout": _join("D", rebalance_timeout_ms=-1),
-    "join, negative session timeout": _join("D", session_timeout_ms=-1),
-    "sync, generation -1": _sync("B", generation_id=-1),
-    "heartbeat, generation -1": _heartbeat("B", generation_id=-1),
-    "leave, one member twice": _leave("A", "A"),
-    "leave, nobody": lambda crew: (
-        "admin",
-        ApiKey.LEAVE_GROUP,
-        {"group_id": crew.group_id, "members": []},
-    ),
-    "leave, empty id": lambda crew: (
-        "admin",
-        ApiKey.LEAVE_GROUP,
-        crew.leave_body(("", None), ("", "")),
-    ),
-    "commit, no topics": _commit("B", topics=[]),
-    "describe, one twice and an empty name": lambda crew: (
-        "admin",
-        ApiKey.DESCRIBE_GROUPS,
-        {"groups": [crew.group_id, crew.group_id, ""]},
-    ),
-    "delete, empty name": lambda _: ("admin", ApiKey.DELETE_GROUPS, {"groups_names": [""]}),
-}
-"""Requests that no sound client makes, in versions that have every field."""
+_run = uuid.uuid4().hex[:8]
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def places(sides: Sides) -> dict[str, Target]:
-    """A topic on each side.
+    """A topic on each side, of one name.
 
     Returns:
         Its first partition, by side.
     """
-    return {side.name: side.create("grouped", partitions=2) for side in sides}
+    return {side.name: topic_of(side, f"grouped-{_run}") for side in sides}
 
 
 @pytest.fixture
@@ -156,7 +59,8 @@ def crews(sides: Sides, places: dict[str, Target], level: str) -> Iterator[list[
     Yields:
         Both.
     """
-    both = [Crew(side, level, places[side.name]) for side in sides]
+    group_id = f"group-{_run}-{next(_numbers)}"
+    both = [Crew(side, level, places[side.name], group_id) for side in sides]
     yield both
     for crew in both:
         crew.close()
@@ -179,7 +83,7 @@ def outcome(crew: Crew, event: Event, *, waits: bool | None) -> tuple[Any, Any]:
         # The embedded broker has one thread: what it answers at once is there already.
         crew.described()
         crew.described()
-        if not crew.has_answer(name, wait_s=0.05):
+        if not crew.wire(name).has_answer(wait_s=0.05):
             return "waits", crew.masked(crew.described())
         answer = crew.read(name, api)
     else:
@@ -192,28 +96,132 @@ def outcome(crew: Crew, event: Event, *, waits: bool | None) -> tuple[Any, Any]:
     return crew.masked(answer), crew.masked(described)
 
 
+def assert_equal(crews: list[Crew], event: Event) -> None:
+    """Make a request at both brokers, and compare everything."""
+    embedded, kafka = crews
+    ours = outcome(embedded, event, waits=None)
+    theirs = outcome(kafka, event, waits=ours[0] == "waits")
+    assert ours == theirs
+    assert embedded.records() == kafka.records()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("state", STATES)
 def test_a_request_in_a_state(crews: list[Crew], state: str, event: str) -> None:
-    """Answer and group are the same at both brokers."""
-    embedded, kafka = crews
+    """Response, group and records are the same at both brokers."""
     for crew in crews:
         crew.bring_to(state)
-
-    ours = outcome(embedded, EVENTS[event], waits=None)
-    theirs = outcome(kafka, EVENTS[event], waits=ours[0] == "waits")
-
-    assert ours == theirs
+    assert_equal(crews, EVENTS[event])
 
 
-@pytest.mark.parametrize("level", [it for it in LEVELS if it != "lowest"])
+@pytest.mark.parametrize("level", WITH_IDS)
+@pytest.mark.parametrize("event", STATIC)
+@pytest.mark.parametrize("state", STATES)
+def test_a_request_to_static_members(crews: list[Crew], state: str, event: str) -> None:
+    """Instance ids are known, unknown, another's, or come again under another member id."""
+    for crew in crews:
+        crew.instances = {name: f"instance {name}" for name in "AB"}
+        crew.protocols = ("range", "roundrobin")
+        crew.bring_to(state)
+    assert_equal(crews, STATIC[event])
+
+
+@pytest.mark.parametrize("level", WITH_IDS)
+@pytest.mark.parametrize("event", PENDING)
+@pytest.mark.parametrize("state", STATES)
+def test_a_request_beside_an_unused_id(crews: list[Crew], state: str, event: str) -> None:
+    """The id can be used, can leave, and holds a rebalance up."""
+    for crew in crews:
+        crew.bring_to(state)
+        crew.ask_for_id("P")
+    assert_equal(crews, PENDING[event])
+
+
+@pytest.mark.parametrize("level", WITH_IDS)
+@pytest.mark.parametrize("event", ["join", "leave"])
+def test_an_unused_id_is_the_last_to_be_waited_for(crews: list[Crew], event: str) -> None:
+    """All members have joined again; the phase ends with the id's join or leave."""
+    for crew in crews:
+        crew.bring_to("PreparingRebalance")
+        crew.ask_for_id("P")
+        crew.join("B")
+        crew.join("A")
+    assert_equal(crews, PENDING[event])
+    for crew in crews:
+        crew.joined("A")
+    answers = [crew.masked([crew.joined("B"), crew.joined("C")]) for crew in crews]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("level", ["highest"])
+@pytest.mark.parametrize("event", NEWEST)
+@pytest.mark.parametrize("state", STATES)
+def test_a_request_of_the_highest_version(crews: list[Crew], state: str, event: str) -> None:
+    """Fields that lower versions do not have."""
+    for crew in crews:
+        crew.bring_to(state)
+    assert_equal(crews, NEWEST[event])
+
+
+@pytest.mark.parametrize("level", WITH_IDS)
 @pytest.mark.parametrize("event", ODD)
 @pytest.mark.parametrize("state", ["Unknown", "Stable"])
 def test_an_odd_request(crews: list[Crew], state: str, event: str) -> None:
     """It is answered as Kafka answers it."""
-    embedded, kafka = crews
     for crew in crews:
         crew.bring_to(state)
-    ours = outcome(embedded, ODD[event], waits=None)
-    assert ours == outcome(kafka, ODD[event], waits=ours[0] == "waits")
+    assert_equal(crews, ODD[event])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("state", STATES)
+def test_offsets_of_members_that_are_no_consumers(crews: list[Crew], state: str) -> None:
+    """Their subscriptions cannot be read, so none of their offsets can be deleted."""
+    for crew in crews:
+        crew.protocol_type = "connect"
+        crew.bring_to(state)
+    assert_equal(crews, delete_offsets())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("state", STATES)
+def test_a_list_of_groups(crews: list[Crew], state: str, level: str) -> None:
+    """The group is in it, or is not, for each filter."""
+    for crew in crews:
+        crew.bring_to(state)
+    version = LEVELS[level][ApiKey.LIST_GROUPS]
+    fields = {"states_filter": 4, "types_filter": 5}
+    for wish in FILTERS.values():
+        body = {key: value for key, value in wish.items() if version >= fields[key]}
+        ours, theirs = [listed(crew, body) for crew in crews]
+        assert ours == theirs, body
+
+
+def listed(crew: Crew, body: dict[str, Any]) -> tuple[int, Any]:
+    """The error code, and the crew's group as a list has it."""
+    answer = crew.ask("admin", ApiKey.LIST_GROUPS, body)
+    found = [it for it in answer["groups"] if it["group_id"] == crew.group_id]
+    return answer["error_code"], crew.masked(found)
+
+
+@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("kind", [0, 3, 99, -1])
+def test_a_coordinator(sides: Sides, version: int, kind: int) -> None:
+    """Kinds of keys that are unknown, in every version; also an empty name."""
+    if kind and not version:
+        pytest.skip("version 0 asks for groups alone")
+    for name in ("a-group", ""):
+        names = {"coordinator_keys": [name]} if version >= 4 else {"key": name}
+        codes = [
+            _code(side.ask(ApiKey.FIND_COORDINATOR, version, {"key_type": kind, **names}))
+            for side in sides
+        ]
+        assert codes[0] == codes[1], name
+
+
+def _code(answer: dict[str, Any]) -> int:
+    (told,) = answer.get("coordinators") or [answer]
+    code = int(told["error_code"])
+    assert (told["node_id"] >= 0) == (code == ErrorCode.NONE)
+    return code

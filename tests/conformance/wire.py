@@ -7,6 +7,7 @@ Thread-safety: one thread.
 Source: Kafka protocol guide, framing: a size of four bytes, then header and body.
 """
 
+import select
 import socket
 import struct
 import uuid
@@ -103,6 +104,11 @@ class Wire:
         correlation_id, body_offset = decode_response_header(api_key, version, frame)
         assert correlation_id == self._correlation_id
         return response_codec(api_key, version).decode(frame[body_offset:])
+
+    def has_answer(self, *, wait_s: float) -> bool:
+        """Whether something can be read within a time."""
+        ready, _, _ = select.select([self._socket], [], [], wait_s)
+        return bool(ready)
 
     def read_frame(self) -> bytes:
         """Read one frame.
