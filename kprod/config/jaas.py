@@ -4,10 +4,12 @@ Only texts are extracted. No class is loaded, and an unknown module is rejected:
 have loaded code from the network (CVE-2023-25194).
 
 Thread-safety: pure functions.
-Source: Kafka's JaasConfig (clients 4.3.1); CVE-2023-25194, CVE-2025-27818.
+Source: Kafka's JaasConfig (clients 4.3.1) and Java's StreamTokenizer, which it reads with;
+CVE-2023-25194, CVE-2025-27818.
 """
 
 import re
+import string
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -63,12 +65,16 @@ _MODULES = {
 }
 _SECRETS = frozenset({"sasl_plain_password", "sasl_oauthbearer_client_secret"})
 _EXTENSION = "extension_"
+_DOUBLE, _SINGLE, _BARE = r'"((?:[^"\\]|\\.)*)"', r"'((?:[^'\\]|\\.)*)'", r"""([^\s"';=]+)"""
+_VALUE = rf"(?:{_DOUBLE}|{_SINGLE}|{_BARE})"
 _ENTRY = re.compile(
-    r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)((?:\s+\w+\s*=\s*"
-    r"(?:\"(?:[^\"\\]|\\.)*\"|[^\s\";=]+))*)\s*;\s*",
+    r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)"
+    rf"(?P<options>(?:\s+\w+\s*=\s*{_VALUE})*)\s*;\s*",
     re.IGNORECASE,
 )
-_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\";=]+))")
+_OPTION = re.compile(rf"(\w+)\s*=\s*{_VALUE}")
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)")
+_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def login_of(text: str) -> tuple[tuple[str, ...], Mapping[str, object]]:
@@ -99,8 +105,8 @@ def _read(text: str) -> tuple[_Module | None, Mapping[str, object], str | None]:
     if module is None:
         return None, {}, f"names a module that kprod does not have; it has {' and '.join(_MODULES)}"
     options = {
-        name: re.sub(r"\\(.)", r"\1", quoted) if quoted else bare
-        for name, quoted, bare in _OPTION.findall(match[2])
+        name: bare or _ESCAPE.sub(_unescaped, double or single)
+        for name, double, single, bare in _OPTION.findall(match["options"])
     }
     settings: dict[str, object] = {}
     extensions: dict[str, str] = {}
@@ -118,6 +124,12 @@ def _read(text: str) -> tuple[_Module | None, Mapping[str, object], str | None]:
     if extensions:
         settings["sasl_oauthbearer_extensions"] = extensions
     return module, settings, None
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Return the character that an escape stands for in a quoted text, as Java reads it."""
+    escape = match[1]
+    return chr(int(escape, 8)) if escape[0] in string.octdigits else _ESCAPED.get(escape, escape)
 
 
 def _converted(setting: str, value: str) -> object:

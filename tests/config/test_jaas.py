@@ -28,6 +28,22 @@ def test_a_login_is_read(text: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        (r'"a\tb\\c\"d\'e"', "a\tb\\c\"d'e"),
+        (r'"\101\1234\400\08"', "A" + "S4" + " 0" + "\x008"),
+        (r"'a\'b\"c;d=e f'", "a'b\"c;d=e f"),
+        ("'a\"b'", 'a"b'),
+        (r'"\a\b\f\n\r\v\q\é"', "\a\b\f\n\r\vqé"),
+    ],
+)
+def test_quotes_and_escapes(written: str, password: str) -> None:
+    """Both kinds of quotes, and escapes, as Java reads them."""
+    text = f"{PLAIN} required username='alice' password={written};"
+    assert login_of(text)[1]["sasl_plain_password"] == Secret(password)
+
+
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_name_and_password(username: str, password: str) -> None:
     """Quotes and backslashes are escaped as in Java."""
@@ -51,6 +67,8 @@ def test_any_name_and_password(username: str, password: str) -> None:
         (f'{PLAIN} required username="alice" password="canary;', "is not of the form"),
         (f'{PLAIN} username="alice" password="canary";', "is not of the form"),
         (f"{PLAIN} required " + 'a="canary" ' * 10_000 + ";", "is not of the form"),
+        (f"{PLAIN} required username=alice password=can'ary;", "is not of the form"),
+        (f"{PLAIN} required username=alice password='canary;", "is not of the form"),
         (f'{PLAIN} required password="canary";', "has no username"),
         (f'{PLAIN} required username="canary";', "has no password"),
         (
