@@ -1,7 +1,8 @@
 """`kprod consume`: prints records, as `kafka-console-consumer` and `kcat -C` do.
 
 It runs until Ctrl-C, until a number of records, or with `--exit` until the end offsets that the
-partitions had at the start. Records go to standard output, everything else to standard error.
+partitions had at the start. Records go to standard output, everything else to standard error. With
+`--group` it is a member of a group instead: see `kprod.cli.consume_group`.
 
 Thread-safety: a command.
 Source: kcat 1.7's manual and kafka-console-consumer (Kafka 4.3.1) for the options.
@@ -20,6 +21,7 @@ from kprod.cli.connecting import (
     connection_options,
     open_admin,
 )
+from kprod.cli.consume_group import GroupRun, reset_policy
 from kprod.cli.consume_progress import ConsumeProgress
 from kprod.cli.json_lines import format_json_line
 from kprod.cli.lines import unescape
@@ -35,6 +37,7 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130  # the shells' exit code for a command ended by SIGINT
 POLL_S = 0.2
 ROWS_MAX = 1_000
+_NO_GROUP = {"auto.offset.reset": "none"}  # an offset out of range is an error
 _PLACE = re.compile(r"beginning|end|-?\d{1,19}|@\d{1,19}")
 
 
@@ -44,6 +47,7 @@ class ConsumeOptions(TypedDict):
     bootstrap: str | None
     config: str | None
     topic: str
+    group: str | None
     partition: tuple[int, ...]
     begin: str
     to: str | None
@@ -72,6 +76,13 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
 @click.command()
 @connection_options
 @click.option("--topic", "-t", required=True, help="Topic to read.", shell_complete=complete_topic)
+@click.option(
+    "--group",
+    "-g",
+    metavar="NAME",
+    help="Read as a member of this group, and commit printed records; a topic of ^ and more is a"
+    " regular expression for topics.",
+)
 @click.option(
     "--partition", "-p", type=click.IntRange(min=0), multiple=True, help="Only these; may repeat."
 )
@@ -133,6 +144,8 @@ def consume(**options: Unpack[ConsumeOptions]) -> int:
         The exit code.
     """  # noqa: D301 - click ends the help at \f
     stream = sys.stdout.buffer
+    if options["group"] is not None:
+        return _consume_in_group(options, stream)
     with _open_consumer(options) as consumer:
         progress = ConsumeProgress()
         run = ConsumeRun(consumer, stream, _writer(options), options["count"], progress=progress)
@@ -147,6 +160,23 @@ def consume(**options: Unpack[ConsumeOptions]) -> int:
             click.echo(f"kprod: {error}", err=True)
             code = EXIT_FAILED
         run.report()
+    return code
+
+
+def _consume_in_group(options: ConsumeOptions, stream: BinaryIO) -> int:
+    """Print the records that the group assigns, and commit those that are printed."""
+    more = {"group.id": options["group"] or "", "auto.offset.reset": reset_policy(options)}
+    consumer = _open_consumer(options, more)
+    run = GroupRun(consumer, stream, _writer(options), options["count"])
+    code = 0
+    try:
+        run.read(options["topic"], options["timeout"])
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except KprodError as error:
+        click.echo(f"kprod: {error}", err=True)
+        code = EXIT_FAILED
+    _report(run.count)
     return code
 
 
@@ -233,7 +263,7 @@ class ConsumeRun:
 
     def report(self) -> None:
         """Print the number of printed records to standard error."""
-        click.echo(f"{self._count:,} {plural(self._count, 'record')}", err=True)
+        _report(self._count)
 
     @property
     def _is_full(self) -> bool:
@@ -278,6 +308,10 @@ class ConsumeRun:
         return dict.fromkeys(keys, int(place))
 
 
+def _report(count: int) -> None:
+    click.echo(f"{count:,} {plural(count, 'record')}", err=True)
+
+
 def _writer(options: ConsumeOptions) -> Callable[[Any], bytes]:
     """Return the function that formats a record."""
     if options["output"] == "json":
@@ -310,20 +344,18 @@ def _headers(headers: Iterable[tuple[str, bytes | None]], null: bytes) -> bytes:
     )
 
 
-def _open_consumer(options: ConsumeOptions) -> Consumer:
+def _open_consumer(options: ConsumeOptions, more: Mapping[str, str] = _NO_GROUP) -> Consumer:
     """Create the consumer once a broker has responded; an invalid setting is a usage error."""
-    settings = with_overrides(
-        {"client.id": "kprod", "auto.offset.reset": "none"},  # an offset out of range is an error
-        all_settings(options, ConsumerConfig),
-    )
+    given = all_settings(options, ConsumerConfig)
+    settings = with_overrides({"client.id": "kprod", **more}, given)
     if options["isolation"] is not None:
         settings = with_overrides(settings, {"isolation.level": options["isolation"]})
     try:
         config = ConsumerConfig.parse(settings)
-        if config.group_id:
+        if config.group_id != (options["group"] or ""):
             raise click.UsageError(
                 f"group_id={config.group_id!r}: this command reads partitions without a group, and"
-                " commits nothing; remove the setting"
+                " commits nothing, unless --group names one; remove the setting"
             )
         with open_admin(config) as admin:
             admin.connect()

@@ -106,6 +106,10 @@ def test_silence_may_be_the_end(cluster: EmbeddedCluster) -> None:
     [
         (["--from", "yesterday"], "not a place"),
         (["-X", "group.id=g"], "without a group"),
+        (["-g", "g", "-X", "group.id=h"], "unless --group names one"),
+        (["-g", "g", "-p", "0"], "--partition reads partitions"),
+        (["-g", "g", "--exit"], "--exit reads partitions"),
+        (["-g", "g", "--from", "4"], "kprod groups reset"),
         (["-X", "nothing"], "NAME=VALUE"),
         (["--count", "0"], "count"),
     ],
@@ -115,6 +119,24 @@ def test_a_mistake_is_told(cluster: EmbeddedCluster, arguments: list[str], text:
     code, out, err = consume(cluster, *arguments)
     assert (code, out) == (2, b"")
     assert text in err
+
+
+def test_a_group_continues_where_it_has_stopped(cluster: EmbeddedCluster) -> None:
+    """Printed records are committed; others get the rest, by a pattern as well."""
+    code, out, err = consume(cluster, "--group", "one", "--count", "5", "-D", "|")
+    assert (code, out.count(b"|"), err) == (0, 5, "5 records\n")
+    command = ("consume", "-b", cluster.bootstrap_servers, "-g", "one", "--timeout", "3")
+    rest = running.run(*command, "-t", "^t", "-D", "|")
+    assert (rest.exit_code, rest.stderr) == (0, "7 records\n")
+    printed = sorted([*out.split(b"|"), *rest.stdout_bytes.split(b"|")])
+    assert printed == sorted([*(b"v%d" % number for number in range(10)), b"\xff", b"", b"", b""])
+    assert consume(cluster, "--group", "one", "--timeout", "1")[1] == b""
+
+
+def test_a_new_group_may_begin_at_the_end(cluster: EmbeddedCluster) -> None:
+    """The place counts for partitions without a committed offset."""
+    arguments = ("--group", "late", "--from", "end", "--timeout", "1")
+    assert consume(cluster, *arguments) == (0, b"", "0 records\n")
 
 
 def test_an_unknown_topic_is_an_error(cluster: EmbeddedCluster) -> None:
