@@ -27,7 +27,7 @@ from tests.conformance.sides import Sides
 from tests.conformance.wire import Target
 
 STATES = ["Unknown", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
-WITH_IDS = ["middle", "highest"]
+WITH_IDS = [pytest.param("middle", marks=pytest.mark.long), "highest"]
 """Levels whose joins have instance ids and ids that are given out first."""
 FILTERS: Mapping[str, dict[str, list[str]]] = {
     "none": {},
