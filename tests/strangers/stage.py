@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.broker.group.view import GroupView
@@ -23,6 +23,20 @@ from tests.strangers.commits import Commits
 from tests.strangers.watched import watch
 
 LOOK_S = 0.01
+
+
+class Join(NamedTuple):
+    """A join that was accepted.
+
+    Attributes:
+        instance: The member's instance id.
+        generation: The generation of the response.
+        is_new: Whether the member had no id yet.
+    """
+
+    instance: str | None
+    generation: int
+    is_new: bool
 
 
 class Watch(threading.Thread):
@@ -91,7 +105,7 @@ class Stage(Cast):
         self._partitions = partitions
         self.cluster = _opened(directory, partitions)
         self.commits = Commits(self.cluster)
-        self.joins: list[tuple[str | None, int]] = []  # instance and generation, accepted ones
+        self.joins: list[Join] = []
         watch(self.cluster, ApiKey.JOIN_GROUP, self._note_join)
         super().__init__(command, directory, self.cluster.bootstrap_servers, partitions)
         self._steps_back = steps_back
@@ -150,7 +164,13 @@ class Stage(Cast):
 
     def _note_join(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         if answer["error_code"] == ErrorCode.NONE:
-            self.joins.append((request["group_instance_id"], answer["generation_id"]))
+            self.joins.append(
+                Join(
+                    request["group_instance_id"],
+                    answer["generation_id"],
+                    is_new=not request["member_id"],
+                )
+            )
 
     def check(self) -> None:
         """The watch has found nothing, and the group has the commits that were acknowledged last.
