@@ -76,7 +76,11 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
 
 
 def commit(
-    shard: CoordinatorShard, commits: Sequence[Commit], done: Callable[[int], object]
+    shard: CoordinatorShard,
+    commits: Sequence[Commit],
+    done: Callable[[int], object],
+    *,
+    new_group: Group | None = None,
 ) -> None:
     """Write offsets; they become visible when they are replicated.
 
@@ -84,6 +88,7 @@ def commit(
         shard: The shard that holds the group.
         commits: The commits, at least one.
         done: Called with the error code.
+        new_group: The group, if it exists by this commit alone: it ends if nothing is written.
     """
     number = shard.offsets.begin_commit(key for key, _ in commits)
 
@@ -91,6 +96,8 @@ def commit(
         for index, (key, offset) in enumerate(commits):
             if shard.offsets.end_commit(number, key) and code == ErrorCode.NONE:
                 shard.offsets.put(key, offset._replace(log_offset=base_offset + index))
+        if base_offset == NOT_IN_THE_LOG and new_group is not None:
+            forget_group(shard, new_group, code)
         done(code)
 
     shard.log.append(list(starmap(offset_record, commits)), written)

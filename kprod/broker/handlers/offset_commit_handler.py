@@ -110,7 +110,8 @@ class OffsetCommitHandler(Handler):
 
         try:
             shard = self._state.groups.shard(request.node_id, request.body["group_id"])
-            check_commit(shard, request)
+            is_new = request.body["group_id"] not in shard.groups
+            group = check_commit(shard, request)
         except Rejected as rejected:
             finish(rejected.code, [answer for _, _, answer in wanted])  # case B
             return
@@ -125,7 +126,12 @@ class OffsetCommitHandler(Handler):
             commits.append((key, self._offset(request, topic, entry)))
             taken.append(answer)
         if commits:
-            commit(shard, commits, lambda code: request.run(lambda: finish(code, taken)))
+            commit(
+                shard,
+                commits,
+                lambda code: request.run(lambda: finish(code, taken)),
+                new_group=group if is_new else None,
+            )
         else:
             finish(ErrorCode.NONE, [])
 

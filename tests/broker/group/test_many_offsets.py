@@ -99,3 +99,18 @@ def test_a_limit_that_no_tombstone_fits(is_lowered_to: int) -> None:
     assert len(script.world.cluster.groups()) == (not fits)
     if not fits:
         assert len(script.world.cluster.group(GROUP).offsets) == PARTITIONS
+
+
+def test_a_group_whose_first_commit_cannot_be_written() -> None:
+    """It does not exist afterwards: a replay would not find it either."""
+    script = Script(message_max_bytes=BATCH_BYTES)
+    partitions = [
+        {"partition_index": 0, "committed_offset": 5, "committed_metadata": "x" * BATCH_BYTES}
+    ]
+    topics = [{"name": "orders", "partitions": partitions}]
+    admin = script.member()
+    assert admin.commit(0, topics=topics) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert script.world.cluster.groups() == []
+    assert admin.commit(5) == ErrorCode.NONE
+    assert admin.commit(0, topics=topics) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [it.offset for it in script.world.cluster.group(GROUP).offsets.values()] == [5]
