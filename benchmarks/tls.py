@@ -2,7 +2,8 @@
 
 Each run is a process of its own: records of 100 bytes with acks=all, idempotent, for some seconds,
 by the loops and settings of `kprod perf`; or one record at a time. Runs alternate, against the same
-broker, which all of them have warmed up before.
+broker, which all of them have warmed up before. Each has a topic of its own, which is deleted
+afterwards: a run writes up to 3 GB.
 
     python benchmarks/tls.py --json tls.json --plot docs/plots/tls.png      starts an Apache Kafka
     python benchmarks/tls.py --quick                                        a glance
@@ -25,6 +26,7 @@ from typing import Any
 
 from latency import SENDERS
 from measure import child_figures
+from race_brokers import ANSWER_S, KAFKA_TOPIC
 from report import Contestant, Report, main
 from report_values import Metric
 
@@ -78,24 +80,28 @@ def benchmark(report: Report) -> None:
         job = json.loads(given.child)
         print(json.dumps(_lone(job) if job["records"] else _sustained(job)))
         raise SystemExit(0)
+    if given.merge:
+        for path in given.merge:
+            report.merge(path)
+    else:
+        _race(report)
+    _judge(report, fails=given.gate)
+
+
+def _race(report: Report) -> None:
     seconds = report.pick(SECONDS, SECONDS_QUICK)
     records = report.pick(LONE_RECORDS, LONE_RECORDS_QUICK)
     with _kafka() as broker:
         runs = {name: broker.job(name, seconds) for name in (KPROD, CONFLUENT, PLAIN, BUSY)}
         lone = {name: broker.job(name, 0, records) for name in (KPROD, CONFLUENT)}
         for name in (KPROD, CONFLUENT, PLAIN):
-            _measured(broker.job(name, min(seconds, WARM_UP_SECONDS)))
-        report.compare(_contestants(runs), metric=[RATE, CPU], baseline=CONFLUENT)
-        report.compare(_contestants(lone), metric=[P50, P99], baseline=CONFLUENT)
-    _judge(report, fails=given.gate)
+            broker.measured(broker.job(name, min(seconds, WARM_UP_SECONDS)))
+        report.compare(_contestants(broker, runs), metric=[RATE, CPU], baseline=CONFLUENT)
+        report.compare(_contestants(broker, lone), metric=[P50, P99], baseline=CONFLUENT)
 
 
-def _contestants(jobs: Mapping[str, Mapping[str, Any]]) -> list[Contestant]:
-    return [Contestant(name, partial(_measured, job)) for name, job in jobs.items()]
-
-
-def _measured(job: Mapping[str, Any]) -> Mapping[str, float]:
-    return child_figures([__file__, "--child", json.dumps(job)], timeout_s=TIMEOUT_S)
+def _contestants(broker: "_Broker", jobs: Mapping[str, Mapping[str, Any]]) -> list[Contestant]:
+    return [Contestant(name, partial(broker.measured, job)) for name, job in jobs.items()]
 
 
 def _judge(report: Report, *, fails: bool) -> None:
@@ -190,6 +196,7 @@ class _Broker:
 
     def __init__(self, nodes: Any) -> None:  # noqa: ANN401 - of the tests
         self._nodes = nodes
+        self._topic_count = 0
 
     def job(self, name: str, seconds: float, records: int = 0) -> Mapping[str, Any]:
         """Describe a run for a child."""
@@ -202,12 +209,29 @@ class _Broker:
             }
         return {
             "client": CONFLUENT if name == CONFLUENT else KPROD,
-            "topic": "tls",
             "settings": settings,
             "seconds": seconds,
             "records": records,
             "is_busy": name == BUSY,
         }
+
+    def measured(self, job: Mapping[str, Any]) -> Mapping[str, float]:
+        """Run a child with a topic of its own.
+
+        Args:
+            job: A description that `job` returned.
+
+        Returns:
+            Values by the names of metrics.
+        """
+        from tests.plugins import kafka_wire  # noqa: PLC0415 - of the source tree
+
+        self._topic_count += 1
+        topic = self._nodes.create_topic(f"tls-{self._topic_count}", settings=KAFKA_TOPIC)
+        load = ["--child", json.dumps({**job, "topic": topic})]
+        figures = child_figures([__file__, *load], timeout_s=TIMEOUT_S)
+        kafka_wire.delete_topics(self._nodes.bootstrap_servers, [topic], timeout_s=ANSWER_S)
+        return figures
 
 
 @contextlib.contextmanager
@@ -221,12 +245,12 @@ def _kafka() -> Generator[_Broker]:
     if isinstance(found, str):
         raise SystemExit(found)
     with SecuredKafka(found, java_flags=STRONG_JAVA) as nodes:
-        nodes.create_topic("tls")
         yield _Broker(nodes)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gate", action="store_true", help="fail where a gate is missed")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="JSON", help="put parts together")
     parser.add_argument("--child", help=argparse.SUPPRESS)
 
 

@@ -26,6 +26,7 @@ from kprod._core.arrow.arrow_buffers cimport (
     put_bytes,
     put_int32,
     release_bytes,
+    reserve,
     reserve_bytes,
     schema_capsule,
 )
@@ -107,6 +108,9 @@ cdef class ArrowColumns:
         cdef int64_t bytes_end = INT32_MAX
         if max_bytes < INT32_MAX - self._columns.content_bytes:
             bytes_end = self._columns.content_bytes + max(max_bytes, 0)
+        # Otherwise the values would be moved again and again as the column grows. It is only an
+        # advance: each batch reserves what it needs.
+        reserve(&self._columns.value.content, min(block.size, bytes_end))
         try:
             while self._columns.row_count - begin < max_rows and (block.kept or block.has_next()):
                 if not self._append_some(
