@@ -108,9 +108,12 @@ def test_records_that_fail(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_buffer_that_is_full(cluster: EmbeddedCluster) -> None:
-    """The broker hangs: memory is used up, `send` waits, then it raises."""
+    """The broker hangs: memory is used up, `send` waits, then it raises.
+
+    A slow machine closes batches early, and up to a batch's memory is then left.
+    """
     with _producer(
-        cluster, **{"buffer.memory": 65_536, "batch.size": 16_384, "max.block.ms": 1_000}
+        cluster, **{"buffer.memory": 262_144, "batch.size": 16_384, "max.block.ms": 1_000}
     ) as producer:
         producer.send("orders", b"first").result(LIMIT_S)
         cluster.faults.stall(0)
