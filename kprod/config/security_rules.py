@@ -4,7 +4,6 @@ Thread-safety: pure functions.
 Source: Kafka's DefaultSslEngineFactory (clients 4.3.1) for what belongs together.
 """
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 
 from kprod.errors import ConfigError
@@ -101,6 +100,8 @@ def check_cleartext(mechanism: str | None, hosts: Iterable[str]) -> None:
 
 
 def _is_this_machine(host: str) -> bool:
+    import ipaddress  # noqa: PLC0415 - few logins are in the clear
+
     name = host.lower().removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
