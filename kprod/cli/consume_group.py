@@ -59,7 +59,7 @@ class GroupRun:
         count: Number of printed records.
     """
 
-    __slots__ = ("_consumer", "_is_printing", "_limit", "_line_of", "_stream", "count")
+    __slots__ = ("_consumer", "_limit", "_line_of", "_stream", "count")
 
     def __init__(
         self,
@@ -73,7 +73,6 @@ class GroupRun:
         self._line_of = line_of
         self._limit = limit
         self.count: int = 0
-        self._is_printing = False
 
     def read(self, topic: str, timeout: float | None) -> None:
         """Print records until the limit or the timeout, and close the consumer.
@@ -85,13 +84,10 @@ class GroupRun:
         Raises:
             KeyboardInterrupt: Ctrl-C.
         """
+        # An exception, such as that of Ctrl-C, commits nothing that the last poll returned: it may
+        # come before these are printed. Each poll marks those of the one before as read.
         with self._consumer:
-            try:
-                self._follow(topic, timeout)
-            except KeyboardInterrupt:
-                if not self._is_printing:
-                    self._consumer.close()  # commits the printed records
-                raise
+            self._follow(topic, timeout)
 
     def _follow(self, topic: str, timeout: float | None) -> None:
         if topic.startswith("^"):
@@ -108,10 +104,8 @@ class GroupRun:
                 return
 
     def _print(self, records: Sequence[Any]) -> None:
-        self._is_printing = bool(records)
         for record in records:
             line = self._line_of(record)
             self.count += 1  # counted before the write, since Ctrl-C may come right after it
             self._stream.write(line)
         self._stream.flush()
-        self._is_printing = False
