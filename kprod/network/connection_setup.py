@@ -171,10 +171,14 @@ class ConnectionSetup:
         if is_allowed is None or node.node_id < 0:  # the application itself has named it
             return None
         try:
-            if is_allowed(node.host, node.port):
+            found = is_allowed(node.host, node.port)
+            is_plain = not hasattr(found, "__await__")
+            if is_plain and found:
                 return None
-        except Exception as error:  # noqa: BLE001 - the application's
+        except BaseException as error:  # noqa: BLE001 - not even SystemExit may end the thread
             return f"address_filter raised {error_text(error)} for {node.address}"
+        if not is_plain:
+            return f"address_filter must return its result for {node.address}, not an awaitable"
         return f"the cluster advertises {node.address}, which address_filter does not allow"
 
     def _open(self, now_ms: int) -> None:

@@ -1,15 +1,21 @@
 """An application's filter of the addresses that a cluster advertises."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
 
 from kprod import Consumer, Producer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
-from kprod.errors import DeliveryTimeout
+from kprod.errors import DeliveryTimeout, MetadataTimeout
 
-LIMITS: dict[str, Any] = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_000, "linger_ms": 0}
+LIMITS: dict[str, Any] = {
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 1_000,
+    "max_block_ms": 1_000,
+    "linger_ms": 0,
+}
 
 
 def served() -> EmbeddedCluster:
@@ -44,6 +50,22 @@ def failing(host: str, port: int) -> bool:
     raise LookupError(f"{host} {port}")
 
 
+def leaving(_host: str, _port: int) -> bool:
+    """A filter that would end the program."""
+    sys.exit("the filter's own")
+
+
+class Later:
+    """The result of a filter that needs an event loop; such an object is true."""
+
+    def __init__(self, _host: str, _port: int) -> None: ...
+
+    def __await__(self) -> Generator[None, None, bool]:
+        """Return false to an event loop, which nobody runs."""
+        yield
+        return False
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_allowed", "text"),
@@ -52,16 +74,16 @@ def failing(host: str, port: int) -> bool:
         (lambda _host, _port: None, r"localhost:\d+, which address_filter does not allow"),
         (failing, r"address_filter raised LookupError: .*localhost \d+.* for localhost:\d+"),
         (lambda: True, "address_filter raised TypeError: .* for localhost"),
+        (leaving, "address_filter raised SystemExit: the filter's own for localhost"),
+        (Later, r"address_filter must return its result for localhost:\d+, not an awaitable"),
     ],
 )
 def test_an_address_that_is_not_allowed(is_allowed: Callable[..., object], text: str) -> None:
-    """No connection is made, and the record's error has the reason."""
+    """No connection is made, and the error has the reason, of the record or of its topic."""
     with served() as cluster:
         address = f"127.0.0.1:{cluster.bootstrap_servers.split(':')[1]}"
         settings: dict[str, Any] = {"bootstrap_servers": address, "address_filter": is_allowed}
         with Producer(settings, **LIMITS) as producer:
-            error = producer.send("orders", b"one").exception(30)
+            with pytest.raises((DeliveryTimeout, MetadataTimeout), match=text):
+                producer.send("orders", b"one").result(30)
             assert producer.metrics()["producer-metrics"]["connection-creation-total"] == 1
-    assert isinstance(error, DeliveryTimeout)
-    with pytest.raises(DeliveryTimeout, match=text):
-        raise error
