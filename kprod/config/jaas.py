@@ -77,11 +77,11 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)")
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def login_of(text: str) -> tuple[tuple[str, ...], Mapping[str, object]]:
+def login_of(login: Secret) -> tuple[tuple[str, ...], Mapping[str, object]]:
     """Read a login.
 
     Args:
-        text: `module required username="…" password="…";`
+        login: `module required username="…" password="…";`
 
     Returns:
         The mechanisms that the module is for, and kprod's settings.
@@ -90,7 +90,7 @@ def login_of(text: str) -> tuple[tuple[str, ...], Mapping[str, object]]:
         ConfigError: It is malformed, or of a module or an option that kprod does not have; nothing
             of its values is shown.
     """
-    module, settings, fault = _read(text)
+    module, settings, fault = _read(login.reveal())
     if fault is not None or module is None:
         raise ConfigError(f"sasl_jaas_config {fault}")
     return module.mechanisms, settings

@@ -201,7 +201,7 @@ class SecurityConfig(LoginConfig):
         values: dict[str, Any] = {name: default for name, _, default in rows(cls)} | given
         check_security(values["security_protocol"], given)
         if values["sasl_jaas_config"] is not None:
-            mechanism, login = login_of(values["sasl_jaas_config"].reveal())
+            mechanism, login = login_of(values["sasl_jaas_config"])
             check_module(mechanism, values["sasl_mechanism"])
             values |= login
         check_login(values["security_protocol"], values)

@@ -193,7 +193,7 @@ def _secret_parts(name: str, value: Secret) -> Iterable[Secret]:
     """Return parts of a secret that an error may show alone."""
     if setting_name(name) == "sasl_jaas_config":
         try:
-            _, login = login_of(value.reveal())
+            _, login = login_of(value)
         except ConfigError:
             return ()
         return [part for part in login.values() if isinstance(part, Secret)]
@@ -248,16 +248,24 @@ def _looked_up(name: str, text: str) -> str:
 
 def _read(name: str, path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
-        if len(content) > FILE_BYTES_MAX:
-            raise ConfigError(f"{name}: {path} is longer than {FILE_BYTES_MAX} bytes")
-        return content.decode().rstrip("\r\n")
+        text, fault = _text_or_fault(path)
     except OSError as error:
         raise ConfigError(
             f"{name}=file:{path} cannot be read where this task runs: {error.strerror}; the file"
             " must be on every executor"
         ) from None
+    if fault is not None:
+        raise ConfigError(f"{name}: {path} {fault}")
+    return text
+
+
+def _text_or_fault(path: Path) -> tuple[str, str | None]:
+    """Return a file's text, or a fault: the error of `_read` has no byte of it in its frames."""
+    with path.open("rb") as file:
+        content = file.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        return "", f"is longer than {FILE_BYTES_MAX} bytes"
+    try:
+        return content.decode().rstrip("\r\n"), None
     except UnicodeDecodeError:
-        # Its text would hold the bytes.
-        raise ConfigError(f"{name}: {path} is not UTF-8 text") from None
+        return "", "is not UTF-8 text"

@@ -1,5 +1,7 @@
 """Java's form of a login: accepted texts, and those rejected unseen."""
 
+import traceback
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 )
 def test_a_login_is_read(text: str) -> None:
     """In any order, over several lines, with other options beside."""
-    assert login_of(text)[1] == {
+    assert login_of(Secret(text))[1] == {
         "sasl_plain_username": "alice",
         "sasl_plain_password": Secret("a;b=c"),
     }
@@ -41,7 +43,7 @@ def test_a_login_is_read(text: str) -> None:
 def test_quotes_and_escapes(written: str, password: str) -> None:
     """Both kinds of quotes, and escapes, as Java reads them."""
     text = f"{PLAIN} required username='alice' password={written};"
-    assert login_of(text)[1]["sasl_plain_password"] == Secret(password)
+    assert login_of(Secret(text))[1]["sasl_plain_password"] == Secret(password)
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -52,7 +54,7 @@ def test_any_name_and_password(username: str, password: str) -> None:
         return text.replace("\\", "\\\\").replace('"', '\\"')
 
     text = f'{PLAIN} required username="{quoted(username)}" password="{quoted(password)}";'
-    assert login_of(text)[1] == {
+    assert login_of(Secret(text))[1] == {
         "sasl_plain_username": username,
         "sasl_plain_password": Secret(password),
     }
@@ -88,5 +90,9 @@ def test_any_name_and_password(username: str, password: str) -> None:
 def test_rejected_values(text: str, why: str) -> None:
     """The text says why, and shows no value."""
     with pytest.raises(ConfigError, match=why) as caught:
-        login_of(text)
+        login_of(Secret(text))
     assert "canary" not in str(caught.value)
+    assert caught.value.__traceback__ is not None
+    below = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    shown = traceback.TracebackException.from_exception(below, capture_locals=True)
+    assert "canary" not in "".join(shown.format())
