@@ -70,7 +70,7 @@ def client_settings(settings: Mapping[str, str | Secret]) -> dict[str, object]:
         ConfigError: An option is missing, or is for another provider.
     """
     given = {name: name.lower().replace(".", "_") for name in settings}
-    parts = {name: str(settings[each]) for each, name in given.items() if name in PROVIDER_OPTIONS}
+    parts = _options(settings, given)
     others: dict[str, object] = {
         each: settings[each] for each, name in given.items() if name not in PROVIDER_OPTIONS
     }
@@ -94,6 +94,19 @@ def client_settings(settings: Mapping[str, str | Secret]) -> dict[str, object]:
     else:
         return others
     return {**others, "sasl_oauth_token_provider": provider}
+
+
+def _options(settings: Mapping[str, str | Secret], given: Mapping[str, str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for written, name in given.items():
+        if name in PROVIDER_OPTIONS and options.setdefault(name, str(settings[written])) != str(
+            settings[written]
+        ):
+            raise ConfigError(
+                f"{name.replace('_', '.')} and {name} are the same option and were given different"
+                " values; give one of them"
+            )
+    return options
 
 
 def _arguments(chosen: str, parts: Mapping[str, str]) -> dict[str, str]:

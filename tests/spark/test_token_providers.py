@@ -57,6 +57,10 @@ def test_an_oidc_server() -> None:
     [
         ({PROVIDER: "msk"}, "sasl.oauth.provider=msk needs sasl.oauth.msk.region"),
         ({PROVIDER: "azure"}, "sasl.oauth.provider=azure needs sasl.oauth.azure.scope"),
+        (
+            {PROVIDER: "msk", REGION: "x", "sasl_oauth_msk_region": "y"},
+            "sasl.oauth.msk.region and sasl_oauth_msk_region are the same option",
+        ),
         ({PROVIDER: "azure", REGION: "x"}, "of no use with sasl.oauth.provider=azure"),
         ({PROVIDER: "oidc"}, "needs sasl.oauthbearer.token.endpoint.url"),
         ({REGION: "x"}, "sasl.oauth.provider must be oidc, msk, azure"),
