@@ -27,7 +27,9 @@ from kprod.cli.json_lines import format_json_line
 from kprod.cli.lines import unescape
 from kprod.config.config_file import with_overrides
 from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.assignment import check_topic
 from kprod.consumer.consumer import Consumer
+from kprod.consumer.topic_pattern import as_pattern
 from kprod.consumer.whole_topic import known_partitions
 from kprod.errors import ConfigError, KprodError
 from kprod.model import Record, TimestampType, TopicPartition
@@ -73,6 +75,24 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     return given
 
 
+def _group(_context: object, _option: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not given:
+        raise click.UsageError("--group is empty; without it, no group is needed")
+    return given
+
+
+def _check_topic(topic: str, *, in_group: bool) -> None:
+    """Reject what is neither a topic's name nor, in a group, a pattern."""
+    try:
+        if in_group and topic.startswith("^"):
+            as_pattern(topic)
+        else:
+            check_topic(topic)
+    except ValueError as error:
+        advice = " (with --group)" if topic.startswith("^") and not in_group else ""
+        raise click.UsageError(f"--topic: {error}{advice}") from None
+
+
 @click.command()
 @connection_options
 @click.option("--topic", "-t", required=True, help="Topic to read.", shell_complete=complete_topic)
@@ -80,6 +100,7 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
     "--group",
     "-g",
     metavar="NAME",
+    callback=_group,
     help="Read as a member of this group, and commit printed records; a topic of ^ and more is a"
     " regular expression for topics.",
 )
@@ -144,6 +165,7 @@ def consume(**options: Unpack[ConsumeOptions]) -> int:
         The exit code.
     """  # noqa: D301 - click ends the help at \f
     stream = sys.stdout.buffer
+    _check_topic(options["topic"], in_group=options["group"] is not None)
     if options["group"] is not None:
         return _consume_in_group(options, stream)
     with _open_consumer(options) as consumer:

@@ -139,6 +139,24 @@ def test_a_new_group_may_begin_at_the_end(cluster: EmbeddedCluster) -> None:
     assert consume(cluster, *arguments) == (0, b"", "0 records\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["-t", "^("], "--topic: topic name '^(' has '^' at index 0"),
+        (["-t", "a b"], "--topic: topic name 'a b' has ' ' at index 1"),
+        (["-t", ""], "--topic: a topic's name must have at least 1 character"),
+        (["-t", "^(", "-g", "one"], "--topic: the pattern '^(' is not a regular expression"),
+        (["-t", "a b", "-g", "one"], "--topic: topic name 'a b' has ' ' at index 1"),
+        (["-t", "t", "-g", ""], "--group is empty"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(arguments: list[str], text: str) -> None:
+    """Told before any connection is made."""
+    result = running.run("consume", "-b", "127.0.0.1:1", *arguments)
+    assert result.exit_code == 2
+    assert text in result.stderr
+
+
 def test_an_unknown_topic_is_an_error(cluster: EmbeddedCluster) -> None:
     """With its name."""
     result = running.run("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "--exit")
