@@ -82,7 +82,7 @@ def _group(_context: object, _option: click.Parameter, given: str | None) -> str
 
 
 def _check_topic(topic: str, *, in_group: bool) -> None:
-    """Reject what is neither a topic's name nor, in a group, a pattern."""
+    """Reject a text that is neither a topic's name nor, in a group, a pattern."""
     try:
         if in_group and topic.startswith("^"):
             as_pattern(topic)
