@@ -73,6 +73,16 @@ def topic_of(side: Side, name: str) -> Target:
     return Target(name, topic_id)
 
 
+def await_coordinator(side: Side, group_id: str) -> None:
+    """Wait until a group's coordinator is there; the first question makes the topic of offsets."""
+    while True:
+        body = {"key": group_id, "key_type": 0}
+        if side.ask(ApiKey.FIND_COORDINATOR, 1, body)["error_code"] == ErrorCode.NONE:
+            state = side.ask(ApiKey.DESCRIBE_GROUPS, 0, {"groups": [group_id]})
+            if state["groups"][0]["error_code"] == ErrorCode.NONE:
+                break
+
+
 class Crew:
     """A group of one test, and its members by name.
 
@@ -106,12 +116,7 @@ class Crew:
         self.protocols: tuple[str, ...] = ("range",)
         self.session_ms, self.rebalance_ms = SESSION_MS, REBALANCE_MS
         self.versions = LEVELS[level]
-        while True:
-            body = {"key": self.group_id, "key_type": 0}
-            if side.ask(ApiKey.FIND_COORDINATOR, 1, body)["error_code"] == ErrorCode.NONE:
-                state = side.ask(ApiKey.DESCRIBE_GROUPS, 0, {"groups": [self.group_id]})
-                if state["groups"][0]["error_code"] == ErrorCode.NONE:
-                    break
+        await_coordinator(side, group_id)
         self.log = GroupLog(side, group_id)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
-from tests.conformance.group_crew import LEVELS, Crew, topic_of
+from tests.conformance.group_crew import LEVELS, Crew, await_coordinator, topic_of
 from tests.conformance.group_events import (
     EVENTS,
     NEWEST,
@@ -212,6 +212,8 @@ def listed(crew: Crew, body: dict[str, Any]) -> tuple[int, Any]:
 )
 def test_a_coordinator(sides: Sides, version: int, kind: int) -> None:
     """Kinds of keys that are unknown, in every version; also an empty name."""
+    for side in sides:
+        await_coordinator(side, "a-group")
     for name in ("a-group", ""):
         names = {"coordinator_keys": [name]} if version >= 4 else {"key": name}
         codes = [
