@@ -175,6 +175,8 @@ class ConnectionSetup:
             is_plain = not hasattr(found, "__await__")
             if is_plain and found:
                 return None
+        except KeyboardInterrupt:  # Ctrl-C, in a client of the caller's own thread
+            raise
         except BaseException as error:  # noqa: BLE001 - not even SystemExit may end the thread
             return f"address_filter raised {error_text(error)} for {node.address}"
         if not is_plain:

@@ -8,7 +8,10 @@ import pytest
 
 from kprod import Consumer, Producer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.config import ProducerConfig
 from kprod.errors import DeliveryTimeout, MetadataTimeout
+from kprod.network.admin_client import AdminClient, Question
+from kprod.protocol.api import ApiKey
 
 LIMITS: dict[str, Any] = {
     "request_timeout_ms": 500,
@@ -64,6 +67,22 @@ class Later:
         """Return false to an event loop, which nobody runs."""
         yield
         return False
+
+
+def interrupted(_host: str, _port: int) -> bool:
+    """A filter in whose time Ctrl-C comes."""
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_leaves_a_client_of_the_callers_thread() -> None:
+    """The filter's other errors exclude the address."""
+    with served() as cluster:
+        address = f"127.0.0.1:{cluster.bootstrap_servers.split(':')[1]}"
+        settings: dict[str, Any] = {"bootstrap_servers": address, "address_filter": interrupted}
+        config = ProducerConfig.parse(settings)
+        question = Question(ApiKey.LIST_GROUPS, {}, (0, 0))
+        with AdminClient(config, timeout_ms=10_000) as admin, pytest.raises(KeyboardInterrupt):
+            admin.ask(question, node_id=0)
 
 
 @pytest.mark.slow
