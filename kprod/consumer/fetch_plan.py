@@ -8,6 +8,11 @@ A partition is fetched while it is in state FETCHING, not paused, and has fewer 
 waiting blocks. It is examined only when one of these changes (`consider`): idle partitions cost
 nothing.
 
+A broker that has a partition with `AHEAD_MAX` blocks is not asked for the others meanwhile
+(`awaits_application`). It would keep the fetch until one of them has records, up to
+`fetch_max_wait_ms`, and the full partition's next records with it, which the application needs as
+soon as it has processed a block.
+
 Thread-safety: the I/O thread.
 Source: Kafka AbstractFetch (clients 4.3.1); KIP-227, KIP-392.
 """
@@ -62,6 +67,8 @@ class FetchPlan:
         self.sessions: dict[int, FetchSession] = {}
         self._node_of: dict[TopicPartition, int] = {}  # the node whose session has the partition
         self._put_off: dict[AssignedPartition, None] = {}
+        self._full: dict[AssignedPartition, int] = {}  # has `AHEAD_MAX` blocks; of which node
+        self._full_counts: dict[int, int] = {}  # partitions of `_full`, by node
         share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
         self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
 
@@ -77,8 +84,12 @@ class FetchPlan:
             partition.state is _FETCHING
             and partition.number == partition.start.number
             and not partition.paused
-            and partition.ahead_count < AHEAD_MAX
         )
+        if may_fetch and partition.ahead_count >= AHEAD_MAX:
+            self._note_full(partition)
+            may_fetch = False
+        else:
+            self._forget_full(partition)
         if may_fetch and partition.retry_at_ms > now_ms:
             self._put_off[partition] = None
             may_fetch = False
@@ -119,6 +130,17 @@ class FetchPlan:
         """
         return self._node_of.get(key) == node_id
 
+    def awaits_application(self, node_id: int) -> bool:
+        """Whether a fetch waits until the application has processed a block.
+
+        Args:
+            node_id: The broker's node id.
+
+        Returns:
+            True if one of the broker's partitions has `AHEAD_MAX` blocks.
+        """
+        return node_id in self._full_counts
+
     def drop(self, partition: AssignedPartition) -> None:
         """Stop fetching a partition that is no longer assigned.
 
@@ -126,6 +148,7 @@ class FetchPlan:
             partition: Any partition.
         """
         self._put_off.pop(partition, None)
+        self._forget_full(partition)
         self._leave(partition)
         partition.number = DROPPED  # responses of fetches in flight are ignored
 
@@ -139,6 +162,7 @@ class FetchPlan:
         wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
         partition.retry_at_ms = now_ms + max(1, wait_ms)
         partition.failures += 1
+        self._forget_full(partition)
         self._leave(partition)
         self._put_off[partition] = None
 
@@ -159,6 +183,19 @@ class FetchPlan:
             else:
                 wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
         return wait_ms
+
+    def _note_full(self, partition: AssignedPartition) -> None:
+        node_id = self._node_of.get(partition.key)
+        if node_id is not None and partition not in self._full:
+            self._full[partition] = node_id
+            self._full_counts[node_id] = self._full_counts.get(node_id, 0) + 1
+
+    def _forget_full(self, partition: AssignedPartition) -> None:
+        node_id = self._full.pop(partition, None)
+        if node_id is not None:
+            self._full_counts[node_id] -= 1
+            if not self._full_counts[node_id]:
+                del self._full_counts[node_id]
 
     def _leave(self, partition: AssignedPartition) -> None:
         """Remove a partition from its session, unless it was assigned again since."""

@@ -128,7 +128,7 @@ class Fetcher:
             node = self._metadata.snapshot.nodes.get(node_id)
             if not session.wanted and node is None:
                 del self._plan.sessions[node_id]  # the node has left the cluster
-            elif not session.wanted:
+            elif not session.wanted or self._plan.awaits_application(node_id):
                 continue
             elif node is None:
                 self._metadata.request_update()
@@ -157,7 +157,7 @@ class Fetcher:
         if self._has_left or self._without_batch or self._buffer.is_short:
             return False
         session = self._plan.sessions.get(node_id)
-        if session is None or not session.wanted:
+        if session is None or not session.wanted or self._plan.awaits_application(node_id):
             return True
         node = self._metadata.snapshot.nodes.get(node_id)
         if (

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kprod import Consumer
+from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from tests.consumer.reading import scripted_consumer, scripted_poll
@@ -64,6 +65,50 @@ def test_a_paused_partition_is_not_fetched() -> None:
         consumer.pause(P0)
         assert {it.partition for it in scripted_poll(consumer, 10)} == {1}
     assert {partition for partition, _ in fetched(cluster)} == {1}
+
+
+def test_a_broker_with_a_full_partition_is_not_asked_for_an_idle_one() -> None:
+    """It would keep the fetch until the idle one has records, and so the full one's next ones."""
+    full, idle = Log(), Log()
+    for number in range(10):
+        full.append(b"%d" % number)
+    cluster = LogCluster(full, idle)
+    with scripted_consumer(cluster, max_partition_fetch_bytes=1) as consumer:
+        consumer.assign([P0, P1])
+        partition = consumer._kprod.parts.assignment.partitions[P0]  # type: ignore[union-attr]
+        while partition.ahead_count < AHEAD_MAX:
+            turn(consumer, cluster)
+        asked = cluster.count(ApiKey.FETCH)
+        for _ in range(10):
+            turn(consumer, cluster)
+        assert cluster.count(ApiKey.FETCH) == asked
+        assert [it.offset for it in scripted_poll(consumer, 10)] == list(range(10))
+        idle.append(b"at last")
+        (record,) = scripted_poll(consumer, 1)
+        assert (record.partition, record.value) == (1, b"at last")
+
+
+@pytest.mark.parametrize("way", ["paused", "sought", "unassigned"])
+def test_a_full_partition_that_is_not_wanted_holds_up_no_other(way: str) -> None:
+    """The other one's records come."""
+    full, other = Log(), Log()
+    for number in range(10):
+        full.append(b"%d" % number)
+    cluster = LogCluster(full, other)
+    with scripted_consumer(cluster, max_partition_fetch_bytes=1) as consumer:
+        consumer.assign([P0, P1])
+        partition = consumer._kprod.parts.assignment.partitions[P0]  # type: ignore[union-attr]
+        while partition.ahead_count < AHEAD_MAX:
+            turn(consumer, cluster)
+        other.append(b"other")
+        if way == "paused":
+            consumer.pause(P0)
+        elif way == "sought":
+            consumer.seek(P0, 10)
+        else:
+            consumer.assign([P1])
+        (record,) = scripted_poll(consumer, 1)
+        assert (record.partition, record.value) == (1, b"other")
 
 
 def test_a_partition_with_fetched_records_that_is_unassigned() -> None:
