@@ -175,9 +175,15 @@ def assign(world: "World", reader: Reader, entry: Entry) -> None:
 def subscribe(world: "World", reader: Reader, entry: Entry) -> None:
     """Read whole topics."""
     topics = [*sorted(world.topics.counts), *([STREAM] if reader.settings.get("stream") else [])]
-    before = set(reader.assigned()) if reader.parts.assignment.topics else set()
-    added = [place for place in reader.places() if place not in before]
+    before, version = set(reader.assigned()), reader.parts.assignment.version
+    kept = before if reader.parts.assignment.topics else set()
+    added = [place for place in reader.places() if place not in kept]
     _reassign(world, reader, entry, added, lambda: reader.consumer.subscribe(topics))
+    if reader.parts.assignment.version != version:
+        # Partitions of another assignment that their topics do not have now.
+        for place in sorted(before - kept - set(added)):
+            reader.paused.discard(place)
+            reader.note(Seen("drop", place, -1))
 
 
 def _reassign(
