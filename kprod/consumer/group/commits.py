@@ -284,6 +284,8 @@ class Commits:
 
     def _complete(self, outcome: Outcome, names: Mapping[uuid.UUID, str]) -> None:
         sent, self._sent = self._sent, []
+        if not sent:
+            return  # `fail_all` has ended them
         if outcome.body is None:
             self._settle(sent, outcome.error or KprodError("no response"), {}, outcome.now_ms)
             return

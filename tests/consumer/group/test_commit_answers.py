@@ -1,14 +1,21 @@
 """Answers to commits in virtual time: none in a rebalance, and those that tell of the member."""
 
+import logging
 from typing import Any
 
 import pytest
 
-from kprod.errors import CommitFailed, KprodTimeout
+from kprod.errors import ClosedError, CommitFailed, KprodTimeout
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, FencedInstanceId
 from tests.consumer.group.test_commits import MANUAL, P0, committed, poll_some
-from tests.consumer.group.virtual_group import Listener, VirtualGroup, numbers, state_of
+from tests.consumer.group.virtual_group import (
+    Listener,
+    VirtualGroup,
+    group_of,
+    numbers,
+    state_of,
+)
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -68,6 +75,24 @@ def test_a_commit_that_is_not_confirmed_in_time_says_so() -> None:
             one.commit({P0: 1}, 1)
         assert group.world.clock.now_ms() - before_ms <= 1_010
         assert "no broker has answered" not in str(raised.value)
+
+
+def test_an_answer_after_the_end_of_its_commits_is_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`close` has ended them; its loop runs until the member has left."""
+    with VirtualGroup(1) as group:
+        one = group.member("orders", **MANUAL)
+        group.poll(one)
+        group.world.cluster.faults.delay(ApiKey.OFFSET_COMMIT, 500)
+        told: list[object] = []
+        one.commit_async({P0: 1}, lambda _, error: told.append(error))
+        group.pass_time(0.1)
+        group_of(one).commits.fail_all(ClosedError("the consumer is closed"))
+        group.poll(one, seconds=1)
+        assert committed(one) == 1
+        assert [type(it) for it in told] == [ClosedError]
+        assert [it for it in caplog.records if it.levelno >= logging.ERROR] == []
 
 
 def test_a_fenced_commit_names_group_and_setting() -> None:
