@@ -11,7 +11,7 @@ from tests.strangers.chaos import run
 @pytest.mark.timeout(300)
 def test_accidents_for_a_while(tmp_path: Path) -> None:
     """Members are killed and stalled, brokers stopped."""
-    done = run(tmp_path, seconds=20, seed=1)
+    done = run(tmp_path, seconds=60, seed=1)
     assert done["kill"] + done["stall"] > 0
 
 
