@@ -85,6 +85,9 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 	  echo "== CPython $$version"; \
 	  KPROD_CFLAGS="-O1 -g0 -Wall" \
 	    $(MAKE) --no-print-directory setup PYTHON="$$executable" VENV=".venv-$$version" </dev/null || exit 1; \
+	  if [ "$$KPROD_REQUIRE_KERBEROS" = 1 ]; then \
+	    $(MAKE) --no-print-directory kerberos PYTHON="$$executable" VENV=".venv-$$version" </dev/null || exit 1; \
+	  fi; \
 	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" TESTS="$$tests" </dev/null || exit 1; \
 	done
 
