@@ -137,9 +137,10 @@ def failure(cluster: EmbeddedCluster, **settings: Any) -> KprodError:
 
 
 def test_a_producer_without_a_right_is_told() -> None:
-    """At once, by Kafka's error; a super user needs none."""
+    """At once, by Kafka's error, of the topic or of the id; a super user needs none."""
     with served() as cluster:
-        assert "TOPIC_AUTHORIZATION_FAILED" in repr(failure(cluster))
+        assert "TOPIC_AUTHORIZATION_FAILED" in repr(failure(cluster, enable_idempotence=False))
+        assert "AUTHORIZATION_FAILED" in repr(failure(cluster))
         with Producer(cluster.client_settings(user="alice")) as producer:
             assert producer.send("orders", b"one").result(30).offset == 0
 
