@@ -67,17 +67,27 @@ def test_a_paused_partition_is_not_fetched() -> None:
     assert {partition for partition, _ in fetched(cluster)} == {1}
 
 
-def test_a_broker_with_a_full_partition_is_not_asked_for_an_idle_one() -> None:
-    """It would keep the fetch until the idle one has records, and so the full one's next ones."""
-    full, idle = Log(), Log()
+def ten_beside_none() -> tuple[LogCluster, Log]:
+    """Ten batches in partition 0; and partition 1, which is empty."""
+    full, empty = Log(), Log()
     for number in range(10):
         full.append(b"%d" % number)
-    cluster = LogCluster(full, idle)
+    return LogCluster(full, empty), empty
+
+
+def fill_ahead(consumer: Consumer, cluster: LogCluster) -> None:
+    """Assign both partitions, and fetch as much of partition 0 as is fetched ahead."""
+    consumer.assign([P0, P1])
+    partition = consumer._kprod.parts.assignment.partitions[P0]  # type: ignore[union-attr]
+    while partition.ahead_count < AHEAD_MAX:
+        turn(consumer, cluster)
+
+
+def test_a_broker_with_a_full_partition_is_not_asked_for_an_idle_one() -> None:
+    """It would keep the fetch until the idle one has records, and so the full one's next ones."""
+    cluster, idle = ten_beside_none()
     with scripted_consumer(cluster, max_partition_fetch_bytes=1) as consumer:
-        consumer.assign([P0, P1])
-        partition = consumer._kprod.parts.assignment.partitions[P0]  # type: ignore[union-attr]
-        while partition.ahead_count < AHEAD_MAX:
-            turn(consumer, cluster)
+        fill_ahead(consumer, cluster)
         asked = cluster.count(ApiKey.FETCH)
         for _ in range(10):
             turn(consumer, cluster)
@@ -91,15 +101,9 @@ def test_a_broker_with_a_full_partition_is_not_asked_for_an_idle_one() -> None:
 @pytest.mark.parametrize("way", ["paused", "sought", "unassigned"])
 def test_a_full_partition_that_is_not_wanted_holds_up_no_other(way: str) -> None:
     """The other one's records come."""
-    full, other = Log(), Log()
-    for number in range(10):
-        full.append(b"%d" % number)
-    cluster = LogCluster(full, other)
+    cluster, other = ten_beside_none()
     with scripted_consumer(cluster, max_partition_fetch_bytes=1) as consumer:
-        consumer.assign([P0, P1])
-        partition = consumer._kprod.parts.assignment.partitions[P0]  # type: ignore[union-attr]
-        while partition.ahead_count < AHEAD_MAX:
-            turn(consumer, cluster)
+        fill_ahead(consumer, cluster)
         other.append(b"other")
         if way == "paused":
             consumer.pause(P0)
