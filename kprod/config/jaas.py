@@ -127,7 +127,7 @@ def _read(text: str) -> tuple[_Module | None, Mapping[str, object], str | None]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for in a quoted text, as Java reads it."""
+    """Decode one escape sequence of a quoted text into its character, as Java does."""
     escape = match[1]
     return chr(int(escape, 8)) if escape[0] in string.octdigits else _ESCAPED.get(escape, escape)
 
