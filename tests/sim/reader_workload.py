@@ -1,6 +1,6 @@
 """The operations of a consumer's application: one function for each kind."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +168,8 @@ def assign(world: "World", reader: Reader, entry: Entry) -> None:
     places = _chosen(reader.places(), entry["choice"])
     before = set(reader.assigned())
     added = [place for place in places if place not in before]
-    _reassign(world, reader, entry, added, lambda: reader.consumer.assign(places))
+    starts = _starts(reader, added)
+    _reassign(world, reader, entry, starts, lambda: reader.consumer.assign(places))
     _note_dropped(reader, before)
 
 
@@ -178,7 +179,8 @@ def subscribe(world: "World", reader: Reader, entry: Entry) -> None:
     before, version = set(reader.assigned()), reader.parts.assignment.version
     kept = before if reader.parts.assignment.topics else set()
     added = [place for place in reader.places() if place not in kept]
-    _reassign(world, reader, entry, added, lambda: reader.consumer.subscribe(topics))
+    starts = [*_starts(reader, added), *_late_starts(world, reader, added)]
+    _reassign(world, reader, entry, starts, lambda: reader.consumer.subscribe(topics))
     if reader.parts.assignment.version != version:
         # Partitions of another assignment that their topics do not have now.
         for place in sorted(before - kept - set(added)):
@@ -186,14 +188,30 @@ def subscribe(world: "World", reader: Reader, entry: Entry) -> None:
             reader.note(Seen("drop", place, -1))
 
 
+def _starts(reader: Reader, added: Iterable[TopicPartition]) -> list[Seen]:
+    return [reader.beginning(place, reader.policy) for place in added]
+
+
+def _late_starts(world: "World", reader: Reader, added: Iterable[TopicPartition]) -> Iterator[Seen]:
+    """Yield the starts of partitions that the consumer may notice only after its subscription.
+
+    Its metadata may be older than a partition that was added to the topic. Then the partition
+    appears later, and is read from its beginning, as `docs/reading.md` says.
+    """
+    if reader.policy != "latest":
+        return
+    for place in added:
+        if place.partition >= world.topics.fewest.get(place.topic, place.partition + 1):
+            yield reader.beginning(place, "earliest")._replace(beside=True)
+
+
 def _reassign(
     world: "World",
     reader: Reader,
     entry: Entry,
-    added: Iterable[TopicPartition],
+    starts: Iterable[Seen],
     call: Callable[[], object],
 ) -> None:
-    starts = [reader.beginning(place, reader.policy) for place in added]
     version = reader.parts.assignment.version
     reader.inside += 1
     try:

@@ -25,6 +25,7 @@ class Topics:
     Attributes:
         cluster: Has them; another one after a restart.
         counts: Partitions of each topic now.
+        fewest: The fewest partitions that each topic has had.
         remade: Topics that were made again.
         on_retire: Told of a topic and its batches before it is deleted.
     """
@@ -32,6 +33,7 @@ class Topics:
     def __init__(self, plan: Plan, cluster: EmbeddedCluster) -> None:
         self.on_retire: Callable[[str, Any], object] = lambda *_: None
         self.counts: dict[str, int] = dict(plan.topics)
+        self.fewest: dict[str, int] = dict(plan.topics)
         self.remade: set[str] = set()
         self.cluster = cluster
         self._generations: dict[str, int] = dict.fromkeys(plan.topics, 0)
@@ -50,6 +52,7 @@ class Topics:
         self.cluster.delete_topic(topic)
         self.cluster.create_topic(topic, count)
         self.counts[topic] = count
+        self.fewest[topic] = min(self.fewest[topic], count)
         self.remade.add(topic)
         return True
 
