@@ -89,6 +89,9 @@ class Options:
 class Report:
     """Runs comparisons and collects their rows.
 
+    Attributes:
+        fault: Ends the program with this text once everything is written; empty for none.
+
     Thread-safety: one thread.
     """
 
@@ -99,6 +102,7 @@ class Report:
         self.console = console or Console(width=None if sys.stdout.isatty() else FILE_COLUMNS)
         self.rows: list[Row] = []
         self.metrics: dict[str, Metric] = {}
+        self.fault = ""
         self._started_s = time.perf_counter()
 
     def pick(self, full: T, quick: T) -> T:
@@ -303,6 +307,9 @@ def main(
         benchmark: Fills the report.
         arguments: Adds the benchmark's own options, found again in `report.options.extra`.
         plot: Draws the report into a file; None draws a panel for each metric.
+
+    Raises:
+        SystemExit: The benchmark has set `fault`.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--quick", action="store_true", help="at most 30 s in all")
@@ -319,6 +326,8 @@ def main(
         report.write_json(given.json)
     if given.plot:
         (plot or _plot_panels)(report, given.plot)
+    if report.fault:
+        raise SystemExit(report.fault)
 
 
 def _plot_panels(report: Report, path: Path) -> None:
