@@ -45,6 +45,8 @@ from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
+_NO_RESPONSE = "no broker has answered yet"
+_BROKERS_RESPOND = "the brokers respond, but have not given it"
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
 
 
@@ -121,7 +123,9 @@ class Metadata(AwaitedVersion):
         parts += self.connection_failures.texts()
         if not parts and (last_error := self._last_error) is not None:
             parts.append(str(last_error))
-        return "; ".join(parts) or "no broker has answered yet"
+        if not parts:
+            parts.append(_BROKERS_RESPOND if self.version else _NO_RESPONSE)
+        return "; ".join(parts)
 
     def request_refresh(self, topic: str) -> int:
         """Mark a topic as used, and request its metadata; the caller must then wake the client.

@@ -78,7 +78,8 @@ class ClusterQuestions:
         if len(found) < len(wanted):
             self._parts.check_open()
             missing = [key for key in wanted if key not in found]
-            raise self._parts.timed_out(f"offsets of {named(missing)}", timeout)
+            topic = missing[0].topic
+            raise self._parts.timed_out(f"offsets of {named(missing)}", timeout, topic=topic)
         return found
 
     def partitions_for(self, topic: str, timeout: float | None) -> list[TopicPartition]:
@@ -92,7 +93,7 @@ class ClusterQuestions:
             self._parts.check_open()
             left_ms = 1 if until_ms is None else until_ms - self._parts.clock.now_ms()
             if left_ms <= 0:
-                raise self._parts.timed_out(f"partitions of topic {topic!r}", timeout)
+                raise self._parts.timed_out(f"partitions of topic {topic!r}", timeout, topic=topic)
             if not self._parts.thread.is_started:
                 self._parts.loop.run_once(self._parts.clock.now_ms())
                 continue

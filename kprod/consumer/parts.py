@@ -141,12 +141,15 @@ class ConsumerParts:
         """
         return self.config.default_api_timeout_ms / 1_000 if timeout is None else timeout
 
-    def timed_out(self, what: str, timeout: float | None) -> KprodTimeout:
+    def timed_out(
+        self, what: str, timeout: float | None, *, topic: str | None = None
+    ) -> KprodTimeout:
         """Create the error for a call that timed out.
 
         Args:
             what: The thing that was waited for, for the text.
             timeout: The application's timeout.
+            topic: A topic that it concerns; None for none.
 
         Returns:
             The error; its text includes the brokers' last errors.
@@ -154,7 +157,7 @@ class ConsumerParts:
         return KprodTimeout(
             f"{what} could not be had within {self.api_limit(timeout):g} s"
             f" ({'default_api_timeout_ms' if timeout is None else 'timeout'}):"
-            f" {self.metadata.trouble()}"
+            f" {self.metadata.trouble(topic)}"
         )
 
     def wait_done(self, done: BatchResult, until_ms: int | None) -> bool:

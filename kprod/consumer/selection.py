@@ -290,7 +290,9 @@ class Selection:
                     raise no_offset([partition.key])
                 if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
                     raise self._parts.timed_out(
-                        f"the position of {named([partition.key])}", timeout
+                        f"the position of {named([partition.key])}",
+                        timeout,
+                        topic=partition.key.topic,
                     )
                 self._parts.wait(partial(self._is_placed, partition), until_ms)
         return place.offset

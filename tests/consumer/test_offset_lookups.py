@@ -149,6 +149,18 @@ def test_a_query_without_an_answer_times_out(timeout: float) -> None:
         assert len(scripted_poll(consumer, 10, seconds=90)) == 10
 
 
+def test_a_query_about_an_unknown_topic_says_so() -> None:
+    """Every call that waits for it names the brokers' error, since they do respond."""
+    absent = TopicPartition("nowhere", 0)
+    with scripted_consumer(LogCluster(ten_records())) as consumer:
+        for ask in (consumer.end_offsets, consumer.beginning_offsets):
+            with pytest.raises(KprodTimeout, match=r"UNKNOWN_TOPIC_OR_PARTITION.*'nowhere'"):
+                ask([absent], timeout=1)
+        consumer.assign([absent])
+        with pytest.raises(KprodTimeout, match=r"position of .*UNKNOWN_TOPIC_OR_PARTITION"):
+            consumer.position(absent, timeout=1)
+
+
 def test_an_assignment_that_changes_during_a_reset() -> None:
     """The late response moves nothing, and the new partition is read."""
     cluster = LogCluster(ten_records(), ten_records())
