@@ -221,14 +221,23 @@ class GroupSteps:
                 self._post(lambda now_ms: membership.prepared(ticket, now_ms, own_bytes))
 
     def _assign(self, ticket: int, keys: Sequence[TopicPartition], step: "_Step") -> None:
-        group = self._parts.group
-        assert group is not None  # noqa: S101 - the step is the group's
-        membership, before = group.membership, self._parts.assignment.partitions
-        gone = [key for key in before if key not in keys]
+        gone = [key for key in self._parts.assignment.partitions if key not in keys]
         self._parts.hand_over.settle()
         try:
             self._give_up(gone, step, is_lost=False)
-            step.added += [key for key in keys if key not in before and key not in step.added]
+        except Exception:
+            if step.has_given_up:  # else the step would end, and the member wait for it for ever
+                self._complete(ticket, keys, step)
+            raise
+        self._complete(ticket, keys, step)
+
+    def _complete(self, ticket: int, keys: Sequence[TopicPartition], step: "_Step") -> None:
+        """Take over an assignment, tell the listener, and settle in the generation."""
+        group = self._parts.group
+        assert group is not None  # noqa: S101 - the step is the group's
+        membership, before = group.membership, self._parts.assignment.partitions
+        step.added += [key for key in keys if key not in before and key not in step.added]
+        try:
             self._take_over(keys)
             step.has_taken_over = True
             if not step.is_told:

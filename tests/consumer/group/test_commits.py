@@ -308,6 +308,34 @@ def test_an_exception_of_a_listener_leaves_poll_once(where: str, kind: type[Base
         assert [event for event, _ in listener.calls] == ["assigned", "revoked", "assigned"]
 
 
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KprodError, KeyboardInterrupt])
+def test_partitions_move_although_a_cooperative_members_listener_raises(
+    kind: type[BaseException],
+) -> None:
+    """The member settles, so that the new one gets partitions, and the listener is told once."""
+
+    def act(event: str, _consumer: Any, _keys: Any) -> None:
+        if event == "revoked":
+            raise kind("of the test")
+
+    cooperative: dict[str, Any] = {"partition_assignment_strategy": "cooperative-sticky"}
+    with VirtualGroup() as group:
+        listener = Acting(act)
+        one = group.member("orders", listener=listener, **cooperative)
+        group.poll(one)
+        two = group.member("orders", **cooperative)
+        errors = 0
+        for _ in range(40):
+            try:
+                group.poll(one, two, seconds=0.2)
+            except kind:
+                errors += 1
+        assert errors == 1
+        assert sorted(numbers(one) + numbers(two)) == [0, 1, 2, 3]
+        assert [len(keys) for event, keys in listener.calls if event == "revoked"] == [2]
+        listener.act = lambda *_: None  # closes without an error
+
+
 def test_a_listener_must_not_poll_and_may_pause_and_close() -> None:
     """A nested poll is an error, a close ends the consumer."""
     seen: list[str] = []
