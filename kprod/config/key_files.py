@@ -3,15 +3,18 @@
 Everything is read here, once, so that the checked files are the used ones; OpenSSL gets texts.
 If it accepts only a path, it gets that of a file in memory (`in_memory`).
 
+PEM is ASCII; the comments between its blocks may have any encoding, and are left out where they are
+not ASCII, since OpenSSL rejects them.
+
 Thread-safety: pure functions.
 Source: RFC 7468 for PEM; JKS and PKCS#12 as keytool (JDK 17) writes them; memfd_create(2).
 """
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Generator
-from pathlib import Path
 
 from kprod.config.pkcs12 import pem_of_pkcs12
 from kprod.errors import ConfigError
@@ -37,17 +40,36 @@ def read_pem(setting: str, path: str, password: Secret | None = None) -> str:
     Raises:
         ConfigError: It cannot be read, or is something else.
     """
-    text, fault = _read(setting, path, password)
+    text, fault = pem_or_fault(setting, path, password)
     if fault is not None:
-        raise ConfigError(f"{setting}={path!r} {fault}")
+        raise ConfigError(fault)
     return text
+
+
+def pem_or_fault(setting: str, path: str, password: Secret | None = None) -> tuple[str, str | None]:
+    """Read a file as `read_pem` does, for a caller that has a key among its locals.
+
+    Args:
+        setting: See `read_pem`.
+        path: See there.
+        password: See there.
+
+    Returns:
+        The text, and no fault; or an empty text, and the text of the error.
+    """
+    text, fault = _read(setting, path, password)
+    return text, None if fault is None else f"{setting}={path!r} {fault}"
 
 
 def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | None]:
     """Read a text, or a fault: what raises an error has no key among its locals."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return "", "is not a regular file, which can be read again when it changes"
             content = file.read(FILE_BYTES_MAX + 1)
+    except UnicodeEncodeError:
+        return "", "is no path: it cannot be written in the file system's encoding"
     except OSError as error:
         return "", f"cannot be read: {error.strerror or error}"
     if len(content) > FILE_BYTES_MAX:
@@ -55,7 +77,24 @@ def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | 
     if content[:1] == bytes([_DER_SEQUENCE]) and setting in _PASSWORDS:
         return pem_of_pkcs12(content, password, _PASSWORDS[setting])
     fault = pem_fault(content)
-    return ("" if fault else content.decode("utf-8")), fault
+    return ("" if fault else content.decode("ascii", errors="ignore")), fault
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe without a writer, too, whose `open` would wait for one."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def ascii_of(text: str) -> str:
+    """Leave out all other characters, as `read_pem` does.
+
+    Args:
+        text: A PEM text.
+
+    Returns:
+        The same blocks.
+    """
+    return text.encode("ascii", errors="ignore").decode("ascii")
 
 
 def pem_fault(content: bytes) -> str | None:
@@ -68,9 +107,7 @@ def pem_fault(content: bytes) -> str | None:
         A description of the file's content that completes a sentence; None for PEM text.
     """
     if b"-----BEGIN " in content:
-        with contextlib.suppress(UnicodeDecodeError):
-            content.decode("utf-8")
-            return None
+        return None
     if content.startswith(_JKS):
         return (
             "is a Java keystore (JKS), which only Java reads. Convert it: keytool -importkeystore"

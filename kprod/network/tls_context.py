@@ -1,7 +1,7 @@
 """The TLS context of one client, created from its settings and again when a file changes.
 
-If a file has vanished or is incomplete, the old context remains in use, with a warning; the next
-attempt to connect checks again. Established connections keep their context.
+If a file has vanished or is incomplete, or something else fails, the old context remains in use,
+with a warning; the next attempt to connect checks again. Established connections keep theirs.
 
 Invariant: a context from the application is never modified.
 
@@ -10,17 +10,22 @@ Source: CPython's ssl; RFC 8446; librdkafka issue 2868 for renewed certificates.
 """
 
 import os
+import re
 import ssl
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from kprod.config import SecurityConfig
-from kprod.config.key_files import in_memory, pem_fault, read_pem
+from kprod.config.key_files import ascii_of, in_memory, pem_fault, pem_or_fault, read_pem
+from kprod.error_text import error_text
 from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
+from kprod.secret import Secret
 
 _logger = guarded_logger(__name__)
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_MISMATCHES = {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}  # the second: another algorithm
+_LABEL = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 _Stamp = tuple[int, int, int] | None
@@ -55,8 +60,8 @@ class TlsContext:
         if stamps != self._stamps:
             try:
                 self._context = make_context(self._config)
-            except ConfigError as error:
-                _logger.warning("changed certificates are not used yet: %s", error)
+            except Exception as error:  # noqa: BLE001 - the client's thread must not end
+                _logger.warning("changed certificates are not used yet: %s", error_text(error))
             else:
                 self._stamps = stamps
                 _logger.info("changed certificates are used from now on")
@@ -102,16 +107,9 @@ def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
 
 def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
     if config.ssl_cafile is not None:
-        if os.path.isdir(config.ssl_cafile):  # noqa: PTH112 - a text, as OpenSSL takes it
-            context.load_verify_locations(capath=config.ssl_cafile)
-        else:
-            pem = read_pem("ssl_cafile", config.ssl_cafile, config.ssl_truststore_password)
-            _load_authorities(context, f"ssl_cafile={config.ssl_cafile!r}", pem)
+        load_authorities(context, "ssl_cafile", config.ssl_cafile, config.ssl_truststore_password)
     elif config.ssl_cadata is not None:
-        fault = pem_fault(config.ssl_cadata.encode())
-        if fault is not None:
-            raise ConfigError(f"ssl_cadata {fault}")
-        _load_authorities(context, "ssl_cadata", config.ssl_cadata)
+        load_authority_text(context, "ssl_cadata", config.ssl_cadata)
     else:
         context.load_default_certs()
     if config.ssl_crlfile is not None:
@@ -119,18 +117,63 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         try:
             with in_memory(pem) as path:
                 context.load_verify_locations(path)
-        except ssl.SSLError as error:
+        except OSError as error:
             raise ConfigError(
                 f"ssl_crlfile={config.ssl_crlfile!r} has no list of revoked certificates: {error}"
             ) from None
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
-def _load_authorities(context: ssl.SSLContext, source: str, pem: str) -> None:
+def load_authorities(
+    context: ssl.SSLContext, setting: str, path: str, password: Secret | None = None
+) -> None:
+    """Trust the authorities of a file or a directory.
+
+    Args:
+        context: Verifies by them.
+        setting: Name of the setting that has the path, for errors.
+        path: A file of PEM or PKCS#12, or a directory with hashed names, as OpenSSL makes it.
+        password: The password of a PKCS#12 file; None for none.
+
+    Raises:
+        ConfigError: It cannot be read, or has no certificate.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 - a text, as OpenSSL takes it
+        context.load_verify_locations(capath=path)
+        return
+    fault = _authorities_fault(context, f"{setting}={path!r}", read_pem(setting, path, password))
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+def load_authority_text(context: ssl.SSLContext, setting: str, text: str) -> None:
+    """Trust the authorities of a text.
+
+    Args:
+        context: Verifies by them.
+        setting: Name of the setting, for errors.
+        text: PEM.
+
+    Raises:
+        ConfigError: It has no certificate.
+    """
+    text = ascii_of(text)
+    fault = pem_fault(text.encode())
+    fault = f"{setting} {fault}" if fault else _authorities_fault(context, setting, text)
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+def _authorities_fault(context: ssl.SSLContext, source: str, pem: str) -> str | None:
+    """Load them; returns a fault as text: with a wrong file, `pem` has a private key."""
     try:
         context.load_verify_locations(cadata=pem)
     except ssl.SSLError as error:
-        raise ConfigError(f"{source} has no certificate that can be read: {error}") from None
+        label = _LABEL.search(pem)
+        if label is not None and label[1] != "CERTIFICATE":
+            return f"{source} has no certificate that can be read; its first block is {label[1]!r}"
+        return f"{source} has no certificate that can be read: {error}"
+    return None
 
 
 def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
@@ -143,21 +186,24 @@ def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
 def _identity_fault(context: ssl.SSLContext, config: SecurityConfig) -> str | None:
     """Load them; returns a fault as text, so that no frame of an exception contains a key."""
     if config.ssl_certfile is not None:
-        certificate = read_pem("ssl_certfile", config.ssl_certfile, config.ssl_password)
-        if config.ssl_keyfile is None:
-            return _chain_fault(context, config, _Chain("ssl_certfile", certificate))
-        key = read_pem("ssl_keyfile", config.ssl_keyfile)
+        path, password = config.ssl_certfile, config.ssl_password
+        certificate, fault = pem_or_fault("ssl_certfile", path, password)
+        if fault is not None or config.ssl_keyfile is None:
+            return fault or _chain_fault(context, config, _Chain("ssl_certfile", certificate))
+        key, fault = pem_or_fault("ssl_keyfile", config.ssl_keyfile)
+        if fault is not None:
+            return fault
         chain = _Chain("ssl_certfile", certificate, "ssl_keyfile", key)
     elif config.ssl_certdata is not None and config.ssl_keydata is not None:
         for name, text in (
             ("ssl_certdata", config.ssl_certdata),
             ("ssl_keydata", config.ssl_keydata.reveal()),
         ):
-            fault = pem_fault(text.encode())
+            fault = pem_fault(ascii_of(text).encode())
             if fault is not None:
                 return f"{name} {fault}"
-        key = config.ssl_keydata.reveal()
-        chain = _Chain("ssl_certdata", config.ssl_certdata, "ssl_keydata", key)
+        certificate, key = ascii_of(config.ssl_certdata), ascii_of(config.ssl_keydata.reveal())
+        chain = _Chain("ssl_certdata", certificate, "ssl_keydata", key)
     else:
         return None
     return _chain_fault(context, config, chain)
@@ -183,18 +229,21 @@ def _chain_fault(context: ssl.SSLContext, config: SecurityConfig, chain: _Chain)
     is_encrypted = "ENCRYPTED" in keys
     if is_encrypted and config.ssl_password is None:
         return f"the key in {key_setting} is encrypted, and there is no ssl_password"
-    error = _load_chain(context, config, chain)
-    if error is None:
-        return None
-    if error.reason == "KEY_VALUES_MISMATCH":
+    reason = _load_chain(context, config, chain)
+    return None if reason is None else _unusable(chain, key_setting, reason, is_encrypted)
+
+
+def _unusable(chain: _Chain, key_setting: str, reason: str, is_encrypted: bool) -> str:  # noqa: FBT001
+    if reason in _MISMATCHES:
         return f"{key_setting} is not the key of {chain.certificate_setting}"
-    unusable = f"{chain.certificate_setting} and {key_setting} cannot be used: {error.reason}"
-    return f"{key_setting} cannot be decrypted with ssl_password" if is_encrypted else unusable
+    if is_encrypted and reason.isupper():
+        return f"{key_setting} cannot be decrypted with ssl_password"
+    return f"{chain.certificate_setting} and {key_setting} cannot be used: {reason}"
 
 
-def _load_chain(
-    context: ssl.SSLContext, config: SecurityConfig, chain: _Chain
-) -> ssl.SSLError | None:
+def _load_chain(context: ssl.SSLContext, config: SecurityConfig, chain: _Chain) -> str | None:
+    """Load them; returns OpenSSL's reason, in capitals, or that of something else."""
+
     def password() -> str:
         # Always given; otherwise OpenSSL would ask on the terminal.
         return config.ssl_password.reveal() if config.ssl_password is not None else ""
@@ -203,7 +252,9 @@ def _load_chain(
         with in_memory(f"{chain.key}\n{chain.certificate}") as path:
             context.load_cert_chain(path, password=password)
     except ssl.SSLError as error:
-        return error
+        return error.reason or "BLOCK_CUT_OFF_OR_DAMAGED"
+    except (OSError, ValueError) as error:  # no descriptor, no /proc, or too long a password
+        return str(error)
     return None
 
 
@@ -217,6 +268,6 @@ def _paths(config: SecurityConfig) -> Iterator[str]:
 def _stamp(path: str) -> _Stamp:
     try:
         status = os.stat(path)  # noqa: PTH116 - a text, as the setting has it
-    except OSError:
+    except (OSError, ValueError):
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,6 +1,7 @@
 """Certificates from files and texts, and files that change."""
 
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -99,6 +100,19 @@ def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
         ({"ssl_certfile": ALICE.key_pem}, {}, "ssl_certfile has no certificate"),
         ({"ssl_cafile": "hello"}, {}, "is not PEM text"),
         ({"ssl_cafile": "-----BEGIN CERTIFICATE-----\nx\n"}, {}, "has no certificate that can"),
+        ({"ssl_cafile": ALICE.key_pem}, {}, "its first block is 'PRIVATE KEY'"),
+        (
+            {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": ALICE.key_pem[:150]},
+            {},
+            "ssl_certfile and ssl_keyfile cannot be used: BLOCK_CUT_OFF_OR_DAMAGED",
+        ),
+        (
+            {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": ENCRYPTED},
+            {"ssl_password": "x" * 2_000},
+            "password cannot be longer than 1024 bytes",
+        ),
+        ({}, {"ssl_cafile": "/dev/null"}, "is not a regular file"),
+        ({}, {"ssl_cafile": "/no/\ud800"}, "cannot be written in the file system's encoding"),
         ({"ssl_crlfile": ALICE.key_pem}, {}, "has no list of revoked certificates"),
         ({}, {"ssl_cafile": "/no/such/file"}, "cannot be read: No such file or directory"),
         ({}, {"ssl_ciphers": "TLS_RSA_NOTHING"}, "names no cipher that OpenSSL has"),
@@ -129,6 +143,45 @@ def test_no_key_is_in_a_traceback_with_locals() -> None:
         assert "SecurityConfig(" in text  # locals are shown
         assert "canary" not in text
         assert key[-100:] not in text
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"ssl_cafile": ALICE.key_pem},
+        {"ssl_certfile": ALICE.key_pem + ALICE.certificate_pem, "ssl_keyfile": "no PEM"},
+        {"ssl_certfile": ALICE.key_pem},
+    ],
+)
+def test_no_key_of_a_file_is_in_a_traceback_with_locals(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    """Also where the file was named in another setting, or another one has the fault."""
+    with pytest.raises(ConfigError) as caught:
+        make_context(parsed(**written(tmp_path, **files)))
+    assert caught.value.__traceback__ is not None
+    below = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    shown = traceback.TracebackException.from_exception(below, capture_locals=True)
+    text = "".join(shown.format())
+    assert "SecurityConfig(" in text  # locals are shown
+    assert ALICE.key_pem.splitlines()[1] not in text
+
+
+@pytest.mark.parametrize("comment", ["für alle", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_comments_beside_the_blocks_may_have_any_encoding(
+    tmp_path: Path, comment: str, encoding: str
+) -> None:
+    """Bundles of authorities name them in their own languages."""
+    comment = comment if encoding == "utf-8" else "für alle"
+    path, own = tmp_path / "authorities.pem", tmp_path / "own.pem"
+    separator = "" if comment == "\ufeff" else "\n"
+    path.write_bytes(f"{comment}{separator}{CA.pem}".encode(encoding))
+    own.write_bytes(f"{comment}\n{ALICE.key_pem}{ALICE.certificate_pem}".encode(encoding))
+    context = make_context(parsed(ssl_cafile=str(path), ssl_certfile=str(own)))
+    assert context.cert_store_stats()["x509_ca"] == 1
+    context = make_context(parsed(ssl_cadata=f"{comment}\n{CA.pem}"))
+    assert context.cert_store_stats()["x509_ca"] == 1
 
 
 def packed(password: bytes | None, *, is_truststore: bool) -> bytes:
@@ -264,6 +317,33 @@ def test_a_file_that_changes_is_read_again(
     second = source.current()
     assert second is not first
     assert source.current() is second
+
+
+def test_a_changed_file_that_cannot_be_used_ends_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe without a writer, and errors of the operating system: the old one stays in use."""
+    files = written(tmp_path, ssl_cafile=CA.pem, ssl_certfile=ALICE.key_pem + ALICE.certificate_pem)
+    source = TlsContext(parsed(**files))
+    first = source.current()
+    path = Path(files["ssl_certfile"])
+    path.unlink()
+    os.mkfifo(path)
+    assert source.current() is first
+    path.unlink()
+    path.write_text(BOB.key_pem + BOB.certificate_pem, encoding="utf-8")
+
+    def no_descriptor(*_: object) -> int:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "memfd_create", no_descriptor, raising=False)
+        patched.setattr("tempfile.NamedTemporaryFile", no_descriptor)
+        assert source.current() is first
+    with monkeypatch.context() as patched:
+        patched.setattr("kprod.network.tls_context.make_context", no_descriptor)
+        assert source.current() is first
+    assert source.current() is not first
 
 
 def test_the_applications_own_context_is_left_alone() -> None:

@@ -20,9 +20,9 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from kprod.clock import Clock, Deadline
 from kprod.config import SecurityConfig
-from kprod.config.key_files import read_pem
 from kprod.errors import AuthenticationFailed, ConfigError
 from kprod.interfaces import Token
+from kprod.network.tls_context import load_authorities, load_authority_text
 from kprod.peer_text import peer_text
 from kprod.secret import Secret
 
@@ -91,14 +91,15 @@ class OidcClient:
 
     def _context(self) -> ssl.SSLContext:
         config = self._config
-        path = config.https_cafile or config.ssl_cafile
-        setting = "https_cafile" if config.https_cafile else "ssl_cafile"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if path is not None:
-            context.load_verify_locations(cadata=read_pem(setting, path))
+        if config.https_cafile is not None:
+            load_authorities(context, "https_cafile", config.https_cafile)
+        elif config.ssl_cafile is not None:
+            password = config.ssl_truststore_password
+            load_authorities(context, "ssl_cafile", config.ssl_cafile, password)
         elif config.ssl_cadata is not None:
-            context.load_verify_locations(cadata=config.ssl_cadata)
+            load_authority_text(context, "ssl_cadata", config.ssl_cadata)
         else:
             context.load_default_certs()
         return context

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificates
 
 from kprod.clock import SystemClock
 from kprod.config import SecurityConfig
@@ -44,8 +47,32 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
         return
 
 
+Trust = Callable[[bytes, Path], dict[str, str]]
+
+
+def in_a_file(pem: bytes, path: Path) -> dict[str, str]:
+    """An authority in a PEM file of its own."""
+    path.write_bytes(pem)
+    return {"https_cafile": str(path)}
+
+
+def in_pkcs12(pem: bytes, path: Path) -> dict[str, str]:
+    """An authority in a truststore with a password, which brokers' certificates share."""
+    authorities = load_pem_x509_certificates(pem)
+    encryption = BestAvailableEncryption(b"canary")
+    path.write_bytes(serialize_key_and_certificates(None, None, None, authorities, encryption))
+    return {"ssl_cafile": str(path), "ssl_truststore_password": "canary"}
+
+
+def in_a_text(pem: bytes, _path: Path) -> dict[str, str]:
+    """An authority in a text with a comment."""
+    return {"ssl_cadata": f"für alle\n{pem.decode()}"}
+
+
 @contextmanager
-def served(act: Act, directory: Path) -> Generator[tuple[OidcClient, list[Any]]]:
+def served(
+    act: Act, directory: Path, trust: Trust = in_a_file
+) -> Generator[tuple[OidcClient, list[Any]]]:
     """Serve, and make a client.
 
     Yields:
@@ -66,7 +93,6 @@ def served(act: Act, directory: Path) -> Generator[tuple[OidcClient, list[Any]]]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert("127.0.0.1").configure_cert(context)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    (directory / "ca.pem").write_bytes(ca.cert_pem.bytes())
     config = SecurityConfig.parse(
         {
             "security_protocol": "SASL_SSL",
@@ -75,7 +101,7 @@ def served(act: Act, directory: Path) -> Generator[tuple[OidcClient, list[Any]]]
             "sasl_oauthbearer_client_id": "kp:rod",
             "sasl_oauthbearer_client_secret": "can ary",
             "sasl_oauthbearer_scope": "a b",
-            "https_cafile": str(directory / "ca.pem"),
+            **trust(ca.cert_pem.bytes(), directory / "authority"),
         }
     )
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -88,10 +114,11 @@ def served(act: Act, directory: Path) -> Generator[tuple[OidcClient, list[Any]]]
         server.server_close()
 
 
-def test_a_token_is_given(tmp_path: Path) -> None:
-    """For the client's id and secret, each encoded as in a form."""
+@pytest.mark.parametrize("trust", [in_a_file, in_pkcs12, in_a_text])
+def test_a_token_is_given(tmp_path: Path, trust: Trust) -> None:
+    """For the client's id and secret, each encoded as in a form; by authorities in every form."""
     content = json.dumps({"access_token": "abc", "expires_in": 60}).encode()
-    with served(answer(200, content), tmp_path) as (client, asked):
+    with served(answer(200, content), tmp_path, trust) as (client, asked):
         token = client.token()
     assert token.value.reveal() == "abc"
     assert token.expires_at is not None
