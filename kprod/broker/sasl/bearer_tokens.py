@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.clock import Clock
@@ -27,6 +27,7 @@ except ImportError as error:  # pragma: no cover - the tests' environment has it
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "ES512")
 _KEY_ID = "kprod-embedded-cluster"
 _PARTS = 3
+_EXPIRES_S_MAX = 2**50  # in milliseconds, that is an int64
 
 
 class Subject(NamedTuple):
@@ -96,17 +97,18 @@ class BearerTokens:
         if claims is None:
             return None
         name, expires_s = claims.get("sub"), claims.get("exp")
-        if not isinstance(name, str) or not name or not isinstance(expires_s, int | float):
+        if not _is_name(name) or not isinstance(expires_s, int | float):
             return None
-        if not self._is_meant(claims):
+        # NaN is in no range.
+        if not 0 < expires_s < _EXPIRES_S_MAX or not self._is_meant(claims):
             return None
-        lifetime_ms = int(min(expires_s * 1_000, 2**62)) - self._clock.timestamp_ms()
+        lifetime_ms = int(expires_s * 1_000) - self._clock.timestamp_ms()
         return Subject(name, lifetime_ms) if lifetime_ms > 0 else None
 
     def _signed_claims(self, token: str) -> Mapping[str, Any] | None:
         try:
             return jwt.decode(token, self._keys, algorithms=ALGORITHMS).claims
-        except (JoseError, ValueError):
+        except (JoseError, ValueError, TypeError, RecursionError):  # of a header of any shape
             return None
 
     def _is_meant(self, claims: Mapping[str, Any]) -> bool:
@@ -118,6 +120,14 @@ class BearerTokens:
         return is_for_us and (issuer is None or issuer == claims.get("iss"))
 
 
+def _is_name(found: object) -> TypeGuard[str]:
+    return (
+        isinstance(found, str)
+        and bool(found)
+        and not any("\ud800" <= it <= "\udfff" for it in found)
+    )
+
+
 def _unsecured_claims(token: str) -> Mapping[str, Any] | None:
     parts = token.split(".")
     if len(parts) != _PARTS or parts[2]:
@@ -127,7 +137,7 @@ def _unsecured_claims(token: str) -> Mapping[str, Any] | None:
             json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
             for part in parts[:2]
         )
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         return None
     is_unsecured = isinstance(header, dict) and header.get("alg") == "none"
     return claims if is_unsecured and isinstance(claims, dict) else None

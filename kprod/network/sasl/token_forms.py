@@ -62,7 +62,10 @@ def _read(found: object) -> tuple[Token, str | None]:
             return nothing, f"a value of type {kind}, not a token, a text, or text and seconds"
         value = fields[0] if isinstance(fields[0], Secret) else Secret(fields[0])
         found = Token(value, *fields[1:])
-    value = found.value if isinstance(found.value, Secret) else Secret(str(found.value))
+    fault = _types_fault(found)
+    if fault is not None:
+        return nothing, fault
+    value = found.value if isinstance(found.value, Secret) else Secret(found.value)
     principal = str(found.principal or "")
     found = found._replace(
         value=value, principal=principal, extensions=dict(found.extensions or {})
@@ -81,6 +84,18 @@ def _read(found: object) -> tuple[Token, str | None]:
     elif fault is None and _number(found.expires_at) is None:
         fault = f"an end of type {type(found.expires_at).__name__}, not seconds since 1970"
     return found, fault
+
+
+def _types_fault(token: Token) -> str | None:
+    value, extensions = token.value, token.extensions
+    text = value.reveal() if isinstance(value, Secret) else value
+    if not isinstance(text, str):
+        return f"a token whose value has type {type(text).__name__}, not a text or Secret"
+    try:
+        dict(extensions or {})
+    except (TypeError, ValueError):
+        return f"extensions of type {type(extensions).__name__}, not texts by name"
+    return None
 
 
 def _time_fault(expires_at: float, now_s: float) -> str | None:

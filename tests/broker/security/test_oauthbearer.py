@@ -154,6 +154,30 @@ def test_a_token_that_is_not_signed_is_rejected(token: str) -> None:
     reject(client, message(token))
 
 
+def _joined(*parts: bytes) -> str:
+    return ".".join(base64.urlsafe_b64encode(it).decode().rstrip("=") for it in parts)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        _joined(b'{"alg":"ES256","crit":5}', b"{}", b"x"),
+        _joined(b'{"alg":"ES256","crit":[[]]}', b"{}", b"x"),
+        _joined(b'{"alg":"ES256","a":' + b"[" * 100_000, b"{}", b"x"),
+        _joined(b'{"alg":"none"}', b"[" * 100_000, b""),
+        _joined(b'{"alg":"none"}', b'{"sub":"bob","exp":NaN}', b""),
+        _joined(b'{"alg":"none"}', b'{"sub":"bob","exp":-Infinity}', b""),
+        _joined(b'{"alg":"none"}', b'{"sub":"bob","exp":1e400}', b""),
+        _joined(b'{"alg":"none"}', b'{"sub":"\\ud800","exp":4e9}', b""),
+    ],
+)
+def test_a_token_of_any_shape_is_rejected(token: str) -> None:
+    """A broker that fails at one would be told as a fault of the cluster's own."""
+    world, client = open_world(allow_unsecured_tokens=True)
+    reject(client, message(token))
+    assert not world.cluster.failures
+
+
 def test_a_token_that_another_cluster_signed_is_rejected() -> None:
     """Each has a key of its own."""
     _, client = open_world()

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -49,6 +49,8 @@ def test_a_token_is_read(found: object, expires_at: float | None) -> None:
         (None, "a value of type NoneType"),
         (b"canary", "a value of type bytes"),
         (("canary", 1, 2, 3, 4), "a value of type tuple"),
+        (Token(cast("str", b"canary")), "a token whose value has type bytes"),
+        (("canary", NOW_S + 1, "alice", 5), "extensions of type int"),
         ("", "not a bearer token"),
         ("canary\x01auth=x", "not a bearer token"),
         ("canary canary", "not a bearer token"),
