@@ -109,6 +109,8 @@ class EmbeddedConfig:
         group_initial_rebalance_delay_ms: How long an empty group waits for more members after the
             first has come.
         group_max_size: Members of one group.
+        group_metadata_bytes_max: Metadata of the members of all groups together; beyond it a join
+            gets GROUP_MAX_SIZE_REACHED.
         offsets_topic_num_partitions: Number of partitions of `__consumer_offsets`.
         offset_metadata_max_bytes: Longest text that a client may store with an offset
             (`offset.metadata.max.bytes`); counted in characters, as Kafka does.
@@ -177,6 +179,7 @@ class EmbeddedConfig:
     # Kafka's default is 3,000: a test should not wait for it.
     group_initial_rebalance_delay_ms: int = _setting(0, 0, _INT32_MAX)
     group_max_size: int = _setting(_INT32_MAX, 1, _INT32_MAX)
+    group_metadata_bytes_max: int = _setting(64 << 20, 0, 1 << 44)
     offsets_topic_num_partitions: int = _setting(50, 1, 10_000)
     offset_metadata_max_bytes: int = _setting(4_096, 0, _INT32_MAX)
     offsets_retention_minutes: int = _setting(10_080, 1, _INT32_MAX)

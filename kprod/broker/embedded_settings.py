@@ -170,6 +170,10 @@ class EmbeddedSettings(TypedDict, total=False):
     group_max_size: int
     """Members of one group."""
 
+    group_metadata_bytes_max: int
+    """Metadata of the members of all groups together; beyond it a join gets
+    GROUP_MAX_SIZE_REACHED."""
+
     offsets_topic_num_partitions: int
     """Number of partitions of `__consumer_offsets`."""
 

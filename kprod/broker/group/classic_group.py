@@ -8,6 +8,7 @@ Invariants.
     `awaiting_join_count` members have a parked join; a member is static or it is in no entry of
     `static_members`; `supported` counts how many members have a protocol.
     The leader is a member, as long as there is one.
+    Until `release`, `metadata_bytes` of the members are counted in the memory of all groups.
 
 Thread-safety: the broker's thread.
 Source: Kafka ClassicGroup (4.3.1).
@@ -19,6 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from kprod.broker.group.member import NO_ASSIGNMENT, Member, Protocols
+from kprod.broker.group.member_memory import MemberMemory
 from kprod.broker.group.state import MOVES, GroupState
 from kprod.broker.group.subscription import CONSUMER_TYPE, subscribed_topics
 from kprod.broker.rejection import Rejected
@@ -36,7 +38,7 @@ class IllegalMove(RuntimeError):
     """A forbidden transition of a group's state: a bug in the coordinator."""
 
 
-class Group:
+class Group:  # noqa: PLR0904 - the parts of a group that change together
     """A group.
 
     Attributes:
@@ -57,9 +59,11 @@ class Group:
         subscribed_topics: Topics of all members; None if they cannot be parsed.
         delayed_join: The end of the join phase.
         delayed_sync: The end of the wait for syncs.
+        metadata_bytes: Size of all members' metadata.
     """
 
     __slots__ = (
+        "_memory",
         "_supported",
         "awaiting_join_count",
         "delayed_join",
@@ -68,6 +72,7 @@ class Group:
         "group_id",
         "leader_id",
         "members",
+        "metadata_bytes",
         "new_member_added",
         "pending_joins",
         "pending_syncs",
@@ -80,12 +85,15 @@ class Group:
         "subscribed_topics",
     )
 
-    def __init__(self, group_id: str, timestamp_ms: int) -> None:
+    def __init__(
+        self, group_id: str, timestamp_ms: int, memory: MemberMemory | None = None
+    ) -> None:
         """Create an empty group.
 
         Args:
             group_id: The group's id.
             timestamp_ms: Wall clock time.
+            memory: The memory of all groups' members; None if its members are not counted.
         """
         self.group_id: str = group_id
         self.state: GroupState = GroupState.EMPTY
@@ -104,6 +112,8 @@ class Group:
         self.subscribed_topics: frozenset[str] | None = None
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None
+        self.metadata_bytes: int = 0
+        self._memory = memory
         self._supported: Counter[str] = Counter()
 
     @property
@@ -195,12 +205,15 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self._supported.update(_names(member.protocols))
+        self._count(member.metadata_bytes)
         self.park_join(member, join)
 
     def update(self, member: Member, protocols: Protocols) -> None:
         """Change a member's protocols."""
         self._supported.subtract(_names(member.protocols))
+        before_bytes = member.metadata_bytes
         member.protocols = protocols
+        self._count(member.metadata_bytes - before_bytes)
         self._supported.update(_names(protocols))
 
     def remove(self, member_id: str) -> None:
@@ -209,12 +222,24 @@ class Group:
         if member is not None:
             self._supported.subtract(_names(member.protocols))
             self._supported = +self._supported
+            self._count(-member.metadata_bytes)
             self.park_join(member, None)
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         self.pending_syncs.discard(member_id)
+
+    def release(self) -> None:
+        """Count its members no longer, since the group ends; idempotent."""
+        if self._memory is not None:
+            self._memory.used_bytes -= self.metadata_bytes
+            self._memory = None
+
+    def _count(self, size_bytes: int) -> None:
+        self.metadata_bytes += size_bytes
+        if self._memory is not None:
+            self._memory.used_bytes += size_bytes
 
     def replace(self, old: Member, new: Member) -> None:
         """Replace the static member that had an instance id by a new one."""

@@ -24,6 +24,7 @@ from kprod.broker.group.classic_group import Group
 from kprod.broker.group.committing import delete_offsets
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.leaving import expire, remove, stop
+from kprod.broker.group.member_memory import MemberMemory
 from kprod.broker.group.offset_expiry import expire_offsets
 from kprod.broker.group.rebalance import prepare
 from kprod.broker.group.sessions import renew
@@ -51,6 +52,7 @@ class GroupCoordinator:
         "_expires",
         "_first_timestamp_ms",
         "_member_count",
+        "_memory",
         "_partition_count",
         "_shards",
         "_waiting",
@@ -64,6 +66,7 @@ class GroupCoordinator:
         """
         self._context = context
         self._waiting = Waiting(context)
+        self._memory = MemberMemory(context.config.group_metadata_bytes_max)
         self._shards: dict[int, CoordinatorShard] = {}
         # Ids come from a counter, so that a simulation repeats itself, and from the time of the
         # start, so that a cluster that starts again on its directory makes others.
@@ -239,7 +242,12 @@ class GroupCoordinator:
 
     def _begin(self, index: int, partition: Partition) -> None:
         shard = CoordinatorShard(
-            self._context, partition, self._waiting, new_id=self._new_id, expire_session=expire
+            self._context,
+            partition,
+            self._waiting,
+            memory=self._memory,
+            new_id=self._new_id,
+            expire_session=expire,
         )
         self._shards[index] = shard
         loading_ms = self._context.config.coordinator_loading_ms

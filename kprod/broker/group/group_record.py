@@ -10,6 +10,7 @@ from typing import Any
 
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.member import NO_ASSIGNMENT, Member
+from kprod.broker.group.member_memory import MemberMemory
 from kprod.broker.group.state import GroupState
 
 _NO_TIMEOUT = -1
@@ -47,18 +48,24 @@ def group_fields(group: Group, assignments: Mapping[str, bytes]) -> dict[str, An
     }
 
 
-def group_of(group_id: str, fields: Mapping[str, Any], timestamp_ms: int) -> Group:
+def group_of(
+    group_id: str,
+    fields: Mapping[str, Any],
+    timestamp_ms: int,
+    memory: MemberMemory | None = None,
+) -> Group:
     """Restore a group from its record; its state is Stable with members, else Empty.
 
     Args:
         group_id: Id of the group.
         fields: Fields of `GroupMetadataValue`.
         timestamp_ms: Wall clock time.
+        memory: The memory of all groups' members; None if its members are not counted.
 
     Returns:
         The group, without timers.
     """
-    group = Group(group_id, timestamp_ms)
+    group = Group(group_id, timestamp_ms, memory)
     group.state_since_ms = fields["current_state_timestamp"]
     group.generation = fields["generation"]
     group.protocol = fields["protocol"]

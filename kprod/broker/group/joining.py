@@ -9,6 +9,7 @@ from kprod.broker.group.answers import NO_MEMBER_ID, join_rejected, joined
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.join_request import new_member, protocols_of, update_member
 from kprod.broker.group.leaving import drop, forget_group
+from kprod.broker.group.member_memory import metadata_bytes
 from kprod.broker.group.offsets_log import NOT_IN_THE_LOG
 from kprod.broker.group.rebalance import prepare_or_complete
 from kprod.broker.group.records import group_key
@@ -67,7 +68,8 @@ def join(shard: CoordinatorShard, request: Request) -> None:
 def _take(shard: CoordinatorShard, group: Group, request: Request) -> None:
     body = request.body
     member_id: str = body["member_id"]
-    if not _has_room(group, member_id, shard.config.group_max_size):
+    has_room = _has_room(group, member_id, shard.config.group_max_size)
+    if not has_room or not shard.memory.has_room(_growth_bytes(group, request)):
         drop(group, member_id)
         _reject(request, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
         return
@@ -149,6 +151,12 @@ def _has_room(group: Group, member_id: str, size_max: int) -> bool:
         awaits = member is not None and member.parked_join is not None
         return awaits or group.awaiting_join_count < size_max
     return member is not None or len(group.members) < size_max
+
+
+def _growth_bytes(group: Group, request: Request) -> int:
+    """Bytes of metadata that the group has more with this join than before it."""
+    member = group.members.get(request.body["member_id"])
+    return metadata_bytes(request) - (0 if member is None else member.metadata_bytes)
 
 
 def _undo_group(shard: CoordinatorShard, group: Group, code: int, *, is_in_log: bool) -> None:

@@ -115,6 +115,7 @@ def forget_group(shard: CoordinatorShard, group: Group, code: int) -> None:
     """
     stop(group, code)
     shard.move(group, GroupState.DEAD)
+    group.release()
     if shard.groups.get(group.group_id) is group:
         del shard.groups[group.group_id]
 

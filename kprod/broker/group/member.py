@@ -94,6 +94,11 @@ class Member:
         """
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
+    @property
+    def metadata_bytes(self) -> int:
+        """Size of its metadata for all protocols, their names included."""
+        return sum(len(name) + len(metadata) for name, metadata in self.protocols)
+
     def renamed(self, member_id: str) -> "Member":
         """The same static member under a new id; what waited for the old id is left behind."""
         return Member(

@@ -18,6 +18,7 @@ from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.group_record import group_fields, group_of
+from kprod.broker.group.member_memory import MemberMemory
 from kprod.broker.group.offsets import NO_PRODUCER_ID, OffsetTable
 from kprod.broker.group.offsets_log import Done, OffsetsLog
 from kprod.broker.group.records import GroupValue, decoded, group_record
@@ -69,6 +70,7 @@ class CoordinatorShard:
         offsets: Their committed offsets.
         log: The log that changes are written to.
         waiting: The delayed operations.
+        memory: The memory of all groups' members.
         may_load: Whether `coordinator_loading_ms` are over.
         is_loaded: Whether the log was replayed; until then requests get a retriable error.
         new_id: Creates member ids.
@@ -85,6 +87,7 @@ class CoordinatorShard:
         "leadership",
         "log",
         "may_load",
+        "memory",
         "new_id",
         "offsets",
         "waiting",
@@ -96,6 +99,7 @@ class CoordinatorShard:
         partition: Partition,
         waiting: Waiting,
         *,
+        memory: MemberMemory,
         new_id: Callable[[str], str],
         expire_session: "ExpireSession",
     ) -> None:
@@ -105,6 +109,7 @@ class CoordinatorShard:
             context: The cluster.
             partition: A partition of `__consumer_offsets`; its leader is the coordinator.
             waiting: The coordinator's delayed operations.
+            memory: See the attribute.
             new_id: Creates a member id with a given prefix.
             expire_session: See the attribute.
         """
@@ -115,6 +120,7 @@ class CoordinatorShard:
         self.offsets: OffsetTable = OffsetTable()
         self.log: OffsetsLog = OffsetsLog(context, partition)
         self.waiting: Waiting = waiting
+        self.memory: MemberMemory = memory
         self.may_load: bool = False
         self.is_loaded: bool = False
         self._unknown_types: set[int] = set()
@@ -130,7 +136,7 @@ class CoordinatorShard:
         """Return the group with an id; creates it if necessary."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id, self.timestamp_ms)
+            group = self.groups[group_id] = Group(group_id, self.timestamp_ms, self.memory)
         return group
 
     def write_group(
@@ -179,6 +185,7 @@ class CoordinatorShard:
         for group in self.groups.values():
             answer_parked(group)
             self.move(group, GroupState.DEAD)
+            group.release()
         self.groups.clear()
 
     def _replay(self, stored: Record, producer_id: int) -> None:
@@ -194,11 +201,12 @@ class CoordinatorShard:
                 self._unknown_types.add(record_type)
                 _logger.warning("skipping records of type %d of __consumer_offsets", record_type)
         elif isinstance(record, GroupValue):
-            if record.fields is None:
-                self.groups.pop(record.group_id, None)
-            else:
+            before = self.groups.pop(record.group_id, None)
+            if before is not None:
+                before.release()
+            if record.fields is not None:
                 self.groups[record.group_id] = group_of(
-                    record.group_id, record.fields, self.timestamp_ms
+                    record.group_id, record.fields, self.timestamp_ms, self.memory
                 )
         elif record.offset is None:
             self.offsets.remove(record.key)

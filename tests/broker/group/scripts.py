@@ -63,6 +63,17 @@ class Script:
         """The group's generation."""
         return self.world.cluster.group(GROUP).generation
 
+    def member_bytes(self) -> tuple[int, int]:
+        """The counted bytes of all members' metadata, and their sum over the members."""
+        groups = self.world.cluster._kprod.engine.state.groups
+        members = [
+            member
+            for shard in groups._shards.values()
+            for group in shard.groups.values()
+            for member in group.members.values()
+        ]
+        return groups._memory.used_bytes, sum(it.metadata_bytes for it in members)
+
     def ask(self, api: ApiKey, version: int, **body: Any) -> dict[str, Any]:
         """Ask over the connection that nobody's request is parked on."""
         return self.control.ask(api, version, body)

@@ -159,10 +159,12 @@ class Coordinator(RuleBasedStateMachine):
 
     @invariant()
     def both_agree(self) -> None:
-        """Answers, and the group."""
+        """Answers, the group, and the memory of its members."""
         if not hasattr(self, "model"):
             return
         self.settle()
+        counted, found = self.script.member_bytes()
+        assert counted == found
         views = self.script.world.cluster.groups()
         assert bool(views) == self.model.exists
         if views:

@@ -202,6 +202,7 @@ def test_the_page_lists_the_bounds() -> None:
         "topics_max",
         "partitions_max",
         "topic_settings_bytes_max",
+        "group_metadata_bytes_max",
         "log_bytes_max",
     ):
         assert re.search(rf"^\| `{name}`.*\| {getattr(config, name):,} \|", text, re.MULTILINE), (
