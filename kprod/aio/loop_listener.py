@@ -75,13 +75,14 @@ class LoopListener:
                     await result
             except BaseException as error:  # noqa: BLE001 - raised again by the read
                 errors.append(error)
-            finally:
-                done.complete()
 
-        asyncio.run_coroutine_threadsafe(run(), loop)
+        told = asyncio.run_coroutine_threadsafe(run(), loop)
+        told.add_done_callback(lambda _told: done.complete())
         while not done.finished:
             done.wait_finished(_LOOK_S)
             if not (done.finished or loop.is_running()):
                 raise KprodError("the event loop stopped during a listener's call")
+        if told.cancelled():  # with all tasks of the loop, before its first step
+            raise KprodError(f"a task was cancelled: {call!r} was not told of {list(keys)}")
         for error in errors:
             raise error

@@ -300,3 +300,27 @@ def test_a_close_leaves_another_tasks_records_in_hand(
             assert all(each is None or each.offset == 0 for each in found.values())
 
     run(work())
+
+
+def test_a_listeners_task_that_is_cancelled_before_it_runs_holds_up_nothing(
+    cluster: EmbeddedCluster, run: Run[None]
+) -> None:
+    """As by an application that cancels all tasks of its loop; the read raises."""
+
+    def cancelling(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> "asyncio.Task[Any]":
+        task = asyncio.Task(work, loop=loop, **more)
+        if "LoopListener" in work.__qualname__:
+            task.cancel()
+        return task
+
+    async def main() -> None:
+        async with member(cluster) as consumer:
+            consumer.subscribe("orders", listener=Listener())
+            loop = asyncio.get_running_loop()
+            loop.set_task_factory(cancelling)
+            with pytest.raises(KprodError, match=r"cancelled: .*on_assigned.* was not told of"):
+                await consumer.poll(30)
+            loop.set_task_factory(None)
+            assert len(await consumer.poll(30)) == COUNT
+
+    run(main())
