@@ -36,6 +36,7 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         rng=rng,
         on_problem=steps.fail,
         on_works=steps.works,
+        failures=parts.metadata.connection_failures,
     )
     membership = Membership(settings, link, parts.metadata, steps, backoff=backoff, rng=rng)
     topic_ids = TopicIds(parts.metadata)

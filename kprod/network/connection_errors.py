@@ -115,9 +115,16 @@ def connect_error(node: Node, reasons: Mapping[str, str]) -> KprodError:
     return ConnectionFailed(f"cannot connect to {node.address} ({told})")
 
 
-def setup_timeout_error(node: Node, address: object, allowed_ms: int) -> KprodError:
+def setup_timeout_error(
+    node: Node, address: object, allowed_ms: int, *, is_in_tls: bool = False
+) -> KprodError:
     """Return the error for an attempt that timed out; address None means during name resolution."""
     doing = "resolving its name" if address is None else f"connecting to {address}"
+    if is_in_tls:
+        doing = (
+            f"in the TLS handshake with {address}, whose listener may have no TLS"
+            " (security_protocol)"
+        )
     return ConnectionFailed(
         f"cannot connect to {node.address} within {allowed_ms} ms"
         f" (socket_connection_setup_timeout_ms), still {doing}"

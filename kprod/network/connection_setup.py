@@ -224,5 +224,7 @@ class ConnectionSetup:
             self._owner.begin_check(now_ms)
 
     def _on_timeout(self, allowed_ms: int) -> None:
-        error = setup_timeout_error(self._owner.node, self._cursor.current, allowed_ms)
+        is_in_tls = self._owner.state.current is ConnectionState.TLS_HANDSHAKE
+        address = self._cursor.current
+        error = setup_timeout_error(self._owner.node, address, allowed_ms, is_in_tls=is_in_tls)
         self._owner.drop(error, self._context.timer.now_ms)

@@ -8,7 +8,7 @@ Source: Kafka RecordAccumulator.expiredBatches, Sender.failBatch (clients 4.3.1)
 from collections.abc import Callable
 
 from kprod.cluster.metadata import Metadata
-from kprod.errors import DeliveryTimeout, KprodError
+from kprod.errors import AuthenticationFailed, DeliveryTimeout, KprodError
 from kprod.network.trouble_log import not_reached
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
@@ -80,7 +80,9 @@ def expired_error(batch: ProducerBatch, metadata: Metadata, timeout_ms: int) -> 
     if leader is None:
         reason += f"; {_why_leaderless(queue, metadata)}"
     elif failure := metadata.connection_failures.by_address.get(leader.address):
-        reason += f"; {not_reached(leader, failure)}"
+        rejection = metadata.connection_failures.rejection(leader.address)
+        is_reached = isinstance(rejection, AuthenticationFailed)
+        reason += f"; {failure if is_reached else not_reached(leader, failure)}"
     error = DeliveryTimeout(
         f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"
         f" delivery_timeout_ms={timeout_ms}: the batch {reason}"

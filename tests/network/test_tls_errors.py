@@ -228,3 +228,4 @@ def test_a_handshake_that_never_ends_is_given_up() -> None:
         finally:
             silence.set()
     assert "socket_connection_setup_timeout_ms" in str(error)
+    assert "still in the TLS handshake with 127.0.0.1:" in str(error)

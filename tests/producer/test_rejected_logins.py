@@ -176,6 +176,9 @@ def test_accepted_records_wait(
         with pytest.raises(DeliveryTimeout) as caught:
             future.result(60)
         assert text in str(caught.value)
+        # A broker that has rejected a login was reached.
+        is_of_address = "cannot be reached" in str(caught.value)
+        assert is_of_address is (kind is not AuthenticationFailed)
         assert isinstance(caught.value.__cause__, kind)
         assert caught.value.persistence is Persistence.NOT_PERSISTED
         assert len(login.cluster.records("orders")[0]) == 1

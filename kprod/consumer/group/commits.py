@@ -210,7 +210,7 @@ class Commits:
         Returns:
             The error.
         """
-        reason = commit.error or "the coordinator is not known or does not respond"
+        reason = commit.error or self._link.trouble
         return KprodTimeout(f"{self._text_of(commit)} was not confirmed in time: {reason}")
 
     def _drop_overdue(self, now_ms: int) -> None:

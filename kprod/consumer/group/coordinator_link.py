@@ -3,7 +3,7 @@
 A parked JoinGroup or SyncGroup blocks its connection, so fetches need another one: the coordinator
 has a node id that no broker has.
 
-Thread-safety: the I/O thread.
+Thread-safety: the I/O thread, apart from `trouble`.
 Source: Kafka AbstractCoordinator.lookupCoordinator, FindCoordinatorResponseHandler (clients 4.3.1).
 """
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.connection_failures import ConnectionFailures
 from kprod.errors import KprodError, UnsupportedVersion
 from kprod.model import Node
 from kprod.network.client import NetworkClient
@@ -53,7 +54,7 @@ class CoordinatorLink:
         node: The coordinator under an id of its own; None while it is unknown.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is told, and whom it tells
         self,
         client: NetworkClient,
         group_id: str,
@@ -62,6 +63,7 @@ class CoordinatorLink:
         rng: random.Random,
         on_problem: Callable[[KprodError], object],
         on_works: Callable[[], object],
+        failures: ConnectionFailures,
     ) -> None:
         """Start without a coordinator.
 
@@ -72,6 +74,7 @@ class CoordinatorLink:
             rng: Random numbers for jitter.
             on_problem: Called with each error that is not retriable; the search continues.
             on_works: Called when the coordinator has answered a request of the group.
+            failures: The failures of the client's connections, for texts.
         """
         self._client = client
         self._group_id = group_id
@@ -79,11 +82,18 @@ class CoordinatorLink:
         self._rng = rng
         self._on_problem = on_problem
         self._on_works = on_works
+        self._connection_failures = failures
         self._is_asking = False
         self._has_tried = False
         self._failures = 0
         self._retry_at_ms = 0
         self.node: Node | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why no request has succeeded yet, for error texts; any thread."""
+        reasons = ["the coordinator is not known or does not respond"]
+        return "; ".join(reasons + self._connection_failures.texts())
 
     def ready(self, now_ms: int) -> bool:
         """Whether a request can be sent; looks for the coordinator and connects if necessary.

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kprod.errors import KprodError
+from kprod import Consumer
+from kprod.errors import KprodError, KprodTimeout
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, GroupAuthorizationFailed
 from tests.consumer.group.test_commits import P0, polls_that_raise
@@ -32,6 +33,16 @@ def test_a_rejected_search_is_forgotten_without_a_membership() -> None:
         one.assign([P0])
         assert polls_that_raise(one, GroupAuthorizationFailed) >= 1
         assert polls_that_raise(one, KprodError) == 0
+
+
+def test_a_commit_that_times_out_says_why_no_coordinator_is_known() -> None:
+    """The text has the brokers' addresses, and the newest failure of each."""
+    with Consumer(bootstrap_servers="127.0.0.1:1", group_id="billing") as consumer:
+        consumer.assign([P0])
+        with pytest.raises(
+            KprodTimeout, match=r"not confirmed in time: .*; 127\.0\.0\.1:1: .*Connection refused"
+        ):
+            consumer.commit({P0: 3}, timeout=2)
 
 
 @pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
