@@ -1,9 +1,10 @@
 """Old against new: this tree's kprod, an older one and confluent-kafka in turn, pair by pair.
 
 A pair is one run of each of the three, each in a process of its own, against the same mock cluster
-of librdkafka, which lives as long as the pair. Pairs continue; the order within a pair is drawn by
-a seed. Each pair gives one ratio of new to old for each case, and the median of these ratios is
-shown with its exact interval (`ratio_interval.py`).
+of librdkafka, which lives as long as the pair. Each pair has copies of the trees, since where a
+file lies in memory makes more of a difference than most changes. Pairs continue; the order within a
+pair is drawn by a seed. Each pair gives one ratio of new to old for each case, and the median of
+these ratios is shown with its exact interval (`ratio_interval.py`).
 
     python benchmarks/old_and_new.py                         the last commit against this tree
     python benchmarks/old_and_new.py --old v1.0 --pairs 20
@@ -23,6 +24,7 @@ Thread-safety: one thread, the caller's.
 """
 
 import argparse
+import contextlib
 import datetime as dt
 import itertools
 import json
@@ -31,7 +33,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ from report_values import readable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from source_trees import ROOT, NoTree, source_tree
+from source_trees import ROOT, NoTree, copied, source_tree
 
 from kprod.perf.machine import facts_line, machine_facts
 
@@ -200,10 +202,13 @@ def _run_pair(
     plan: Plan, order: Sequence[str], result: Result, step: Callable[[str], object]
 ) -> None:
     found: dict[str, dict[str, Figures]] = {}
-    with race_brokers.running("mock") as broker:
+    with contextlib.ExitStack() as stack:
+        trees = {side: stack.enter_context(copied(tree)) for side, tree in plan.trees.items()}
+        placed = replace(plan, trees=trees)
+        broker = stack.enter_context(race_brokers.running("mock"))
         for case, side in itertools.product(plan.cases, order):
             step(f"{case}, {side}")
-            figures = figures_of(case, _run(plan, case, side, broker))
+            figures = figures_of(case, _run(placed, case, side, broker))
             found.setdefault(case, {})[side] = figures
     for case, by_side in found.items():
         result.add(case, by_side)

@@ -10,11 +10,14 @@ Thread-safety: one thread, the caller's.
 Source: git-worktree(1).
 """
 
+import contextlib
 import filecmp
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,6 +60,26 @@ def source_tree(name: str, root: Path = ROOT) -> Path:
         except RuntimeError as error:
             raise NoTree(str(error)) from error
     return tree
+
+
+@contextlib.contextmanager
+def copied(tree: Path) -> Generator[Path]:
+    """Copy what a run needs of a tree, so that its files lie elsewhere in the machine's memory.
+
+    Where the pages of a compiled module lie decides how its code and the data share the caches: the
+    same tree's `send` took from 84 to 106 ns in copies of it, each time the same in one copy.
+
+    Args:
+        tree: A tree that is built.
+
+    Yields:
+        The copy's directory, which is deleted afterwards.
+    """
+    with tempfile.TemporaryDirectory(prefix="kprod-tree-") as directory:
+        for part in ("kprod", "benchmarks"):
+            ignored = shutil.ignore_patterns("__pycache__", "*.c")
+            shutil.copytree(tree / part, Path(directory) / part, ignore=ignored)
+        yield Path(directory)
 
 
 def commit_of(name: str, root: Path) -> str:
