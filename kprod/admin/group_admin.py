@@ -273,6 +273,8 @@ class GroupAdmin:
 
     def _error(self, code: int, operation: str, name: str, message: str | None = "") -> BrokerError:
         text = message or (f"group {peer_text(name)!r}" if name else "")
+        if code == ErrorCode.NON_EMPTY_GROUP:
+            text += " has members: stop them, or wait until their sessions are over"
         principal = self._admin.principal
         return denial_or_error(code, operation, name, principal=principal, message=text)
 
