@@ -2,14 +2,19 @@
 
 import faulthandler
 import gc
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kprod import Consumer, Producer
+from kprod import AsyncConsumer, AsyncProducer, Consumer, Producer
 from kprod.broker import BrokerSecurity, EmbeddedCluster
-from kprod.errors import KprodError
+from kprod.config.reading import names_a_secret
+from kprod.config.security_config import SecurityConfig
+from kprod.config.settings_table import rows
+from kprod.errors import ConfigError, KprodError
 from tests.plugins.canary import forms
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of this test
@@ -59,3 +64,46 @@ def test_clients_at_work(mechanism: str, tmp_path: Path) -> None:
     assert len(shown) > 100
     for secret in (*tokens, alice.key_pem):
         assert [text for text in shown if any(form in text for form in forms(secret))] == []
+
+
+MISTAKES: dict[str, dict[str, object]] = {
+    "another setting": {"sasl_password": PASSWORD, "linger": 5, "fetch": 5},
+    "a contradiction": {"sasl_password": PASSWORD, "sasl_mechanism": "PLAIN"},
+    "its name": {"sasl_pasword": "", "sasl_passwort": PASSWORD},
+    "its type": {"sasl_password": PASSWORD, "ssl_key_password": 5},
+    "in JAAS": {"sasl_jaas_config": f'some.Module required password="{PASSWORD}" x'},
+}
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("face", [Producer, Consumer, AsyncProducer, AsyncConsumer])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_settings(
+    mistake: str, face: Callable[..., Any], *, by_name: bool
+) -> None:
+    """A tool that logs the locals of frames finds no secret of the application in kprod's."""
+    settings = {"bootstrap_servers": "127.0.0.1:9", **MISTAKES[mistake]}
+
+    def make() -> object:
+        made = face(**settings) if by_name else face(settings)
+        start = getattr(made, "start", None)  # the asynchronous ones read their settings there
+        return made if start is None else start().send(None)
+
+    with pytest.raises(ConfigError) as caught:
+        make()
+    walked = traceback.walk_tb(caught.tb)
+    frames = [frame for frame, _ in walked if "/kprod/" in frame.f_code.co_filename]
+    assert frames
+    shown = [repr(frame.f_locals) for frame in frames]
+    assert [text for text in shown if PASSWORD in text] == []
+
+
+def test_the_names_of_secrets() -> None:
+    """Every setting that takes a `Secret`, and no other one, is recognized by its name."""
+    takes_secrets = {
+        spelling: "secret" in setting.kind.describe()
+        for name, setting, _ in rows(SecurityConfig)
+        for spelling in setting.spellings(name)
+    }
+    assert any(takes_secrets.values())
+    assert {name: names_a_secret(name) for name in takes_secrets} == takes_secrets

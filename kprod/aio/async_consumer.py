@@ -59,6 +59,7 @@ class AsyncConsumer(AsyncPositions, AsyncProgress):
         if topics and isinstance(topics[0], Mapping) and settings is None:
             settings, topics = topics[0], topics[1:]
         given = given_settings("AsyncConsumer", settings, more_settings)
+        del settings, more_settings  # as in Consumer
         self._kprod = AsyncConsumerEngine(topics, given)
 
     @property

@@ -63,6 +63,7 @@ class AsyncProducer(AsyncSendMethod):
         if self._kprod is not None:
             raise RuntimeError("AsyncProducer.__init__ was called twice; make another one")
         given = given_settings("AsyncProducer", settings, more_settings)
+        del settings, more_settings  # as in Producer
         super().__init__(AsyncEngine(given, engine))
 
     def __reduce__(self) -> NoReturn:

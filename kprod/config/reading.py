@@ -3,6 +3,7 @@
 Thread-safety: pure functions.
 """
 
+import re
 from collections.abc import Callable, Mapping
 
 from kprod.config.foreign import advice_for
@@ -10,7 +11,9 @@ from kprod.config.quoting import shown
 from kprod.config.setting import Setting
 from kprod.config.settings_table import Table, rows
 from kprod.errors import ConfigError
+from kprod.secret import Secret
 
+_SECRET_NAME = re.compile(r"pass|secret|jaas|key_?data|keystore.key|key.pem")
 NAME_LENGTH_MAX = 200  # longer ones are not compared: finding the nearest is quadratic
 
 
@@ -25,13 +28,14 @@ def given_settings(
         more_settings: The keyword arguments.
 
     Returns:
-        All of them, as written.
+        All of them, as written; texts that are secret, by their names, as `Secret`: the locals of
+        a traceback show what is passed on.
 
     Raises:
         TypeError: `settings` is not a mapping; the text shows the intended call.
     """
     if settings is None:
-        return dict(more_settings)
+        return _with_hidden_secrets(more_settings)
     if not hasattr(settings, "keys"):
         remedy = f"{face}(bootstrap_servers={shown(settings)})"
         if not isinstance(settings, (str, list, tuple)):
@@ -40,7 +44,26 @@ def given_settings(
             f"{face} takes a mapping of settings, or settings by name, got"
             f" {type(settings).__name__}; to name the brokers, write {remedy}"
         )
-    return {**settings, **more_settings}
+    return _with_hidden_secrets({**settings, **more_settings})
+
+
+def _with_hidden_secrets(settings: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: Secret(value) if isinstance(value, str) and names_a_secret(name) else value
+        for name, value in settings.items()
+    }
+
+
+def names_a_secret(name: object) -> bool:
+    """Whether a setting is a secret by its name; also a name that no setting has.
+
+    Args:
+        name: A name in any spelling.
+
+    Returns:
+        True for passwords, secrets, logins in JAAS, and texts of private keys.
+    """
+    return isinstance(name, str) and _SECRET_NAME.search(name.lower()) is not None
 
 
 def read_settings(

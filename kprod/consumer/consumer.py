@@ -70,7 +70,9 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
             raise RuntimeError("Consumer.__init__ was called twice; make another Consumer")
         if topics and isinstance(topics[0], Mapping) and settings is None:
             settings, topics = topics[0], topics[1:]
-        config = ConsumerConfig.parse(given_settings("Consumer", settings, more_settings))
+        given = given_settings("Consumer", settings, more_settings)
+        del settings, more_settings  # they may have secrets, and a traceback may show locals
+        config = ConsumerConfig.parse(given)
         world = environment or ConsumerEnvironment()
         engine = wired(config, world)
         self._kprod = engine

@@ -98,7 +98,9 @@ class Producer(SendMethod):
             )
         if self._kprod is not None:
             raise RuntimeError("Producer.__init__ was called twice; make another Producer")
-        config = ProducerConfig.parse(given_settings("Producer", settings, more_settings))
+        given = given_settings("Producer", settings, more_settings)
+        del settings, more_settings  # they may have secrets, and a traceback may show locals
+        config = ProducerConfig.parse(given)
         world = environment or Environment()
         engine = wired(config, world)
         super().__init__(engine.path, engine)
