@@ -12,12 +12,12 @@ Source: RFC 7468 for PEM; JKS and PKCS#12 as keytool (JDK 17) writes them; memfd
 
 import contextlib
 import os
-import stat
 import tempfile
 from collections.abc import Generator
 
 from kprod.config.pkcs12 import pem_of_pkcs12
 from kprod.errors import ConfigError
+from kprod.regular_file import open_regular
 from kprod.secret import Secret
 
 FILE_BYTES_MAX = 16 << 20  # the system's own authorities are a quarter of a megabyte
@@ -64,9 +64,7 @@ def pem_or_fault(setting: str, path: str, password: Secret | None = None) -> tup
 def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | None]:
     """Read a text, or a fault: what raises an error has no key among its locals."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return "", "is not a regular file, which can be read again when it changes"
+        with open_regular(path) as file:
             content = file.read(FILE_BYTES_MAX + 1)
     except UnicodeEncodeError:
         return "", "is no path: it cannot be written in the file system's encoding"
@@ -78,11 +76,6 @@ def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | 
         return pem_of_pkcs12(content, password, _PASSWORDS[setting])
     fault = pem_fault(content)
     return ("" if fault else content.decode("ascii", errors="ignore")), fault
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe without a writer, too, whose `open` would wait for one."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def ascii_of(text: str) -> str:

@@ -5,10 +5,10 @@ Source: Kubernetes' projected service account tokens; KIP-1139 for tokens from f
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from kprod.errors import AuthenticationFailed
 from kprod.interfaces import Token
+from kprod.regular_file import open_regular
 from kprod.secret import Secret
 
 TOKEN_BYTES_MAX = 64 << 10
@@ -34,11 +34,12 @@ class TokenFile:
             AuthenticationFailed: It cannot be read, or has too many bytes.
         """
         try:
-            with Path(self.path).open("rb") as file:
+            with open_regular(self.path) as file:
                 content = file.read(TOKEN_BYTES_MAX + 1)
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise AuthenticationFailed(
-                f"the token file {self.path!r} cannot be read: {error.strerror or error}"
+                f"the token file {self.path!r} cannot be read: {reason}"
             ) from None
         if len(content) > TOKEN_BYTES_MAX:
             raise AuthenticationFailed(

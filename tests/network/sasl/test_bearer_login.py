@@ -2,8 +2,10 @@
 
 import contextlib
 import itertools
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +89,16 @@ def test_a_token_from_a_file(tmp_path: Any) -> None:
         error = rejection(settings)
     assert isinstance(error, AuthenticationFailed)
     assert f"the token file '{path}' cannot be read: No such file" in str(error)
+
+
+def test_a_pipe_is_no_token_file(tmp_path: Path) -> None:
+    """Its open would wait for a writer, and the login with it."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(AuthenticationFailed, match="cannot be read: it is not a regular file"):
+        token_file(str(path)).token()
+    with pytest.raises(AuthenticationFailed, match="cannot be read: "):
+        token_file("\udcff\ud800").token()
 
 
 def test_a_rejected_token_is_described(caplog: pytest.LogCaptureFixture) -> None:
