@@ -101,6 +101,9 @@ class PlantedTree:
             "PYTHONPATH": str(self._tree),
             # Inside of a repository git would apply only the part below the directory.
             "GIT_CEILING_DIRECTORIES": str(self._tree.parent),
+            # A fault that changes no size, planted in the second of the first run, would be hidden
+            # by that run's bytecode.
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
 

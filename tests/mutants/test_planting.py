@@ -60,6 +60,16 @@ def test_a_fault_that_a_test_sees_is_found(original: Path) -> None:
 
 
 @pytest.mark.slow
+def test_no_run_leaves_bytecode(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hide a fault of the same size, planted in the same second."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    test = "import sys\n\ndef test_it():\n    assert not sys.dont_write_bytecode\n"
+    (original / "test_bytecode.py").write_text(test, "utf-8")
+    outcome = _outcome(original, SOUND + "\nLEGS = 5\n", ["test_bytecode.py"])
+    assert outcome == "fails without the fault"
+
+
+@pytest.mark.slow
 def test_a_fault_that_no_test_sees_is_not_found(original: Path) -> None:
     """The tests pass with it."""
     assert _outcome(original, SOUND + "\nLEGS = 5\n") == NOT_FOUND
