@@ -20,9 +20,12 @@ def open_regular(path: str) -> BinaryIO:
 
     Raises:
         OSError: It cannot be opened, or is a pipe, a device or a directory.
-        UnicodeEncodeError: The path cannot be written in the file system's encoding.
     """
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    try:
+        file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    except UnicodeEncodeError:
+        text = "the path cannot be written in the file system's encoding"
+        raise OSError(errno.EINVAL, text) from None
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file, which can be read again")

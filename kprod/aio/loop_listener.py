@@ -63,7 +63,8 @@ class LoopListener:
             return
         if loop is None or not loop.is_running():
             raise KprodError(
-                f"the event loop does not run any more: {call!r} was not told of {list(keys)}"
+                f"the event loop does not run any more: {_name_of(call)} was not told of"
+                f" {list(keys)}"
             )
         errors: list[BaseException] = []
         done = BatchResult("", 0)  # a latch
@@ -83,6 +84,11 @@ class LoopListener:
             if not (done.finished or loop.is_running()):
                 raise KprodError("the event loop stopped during a listener's call")
         if told.cancelled():  # with all tasks of the loop, before its first step
-            raise KprodError(f"a task was cancelled: {call!r} was not told of {list(keys)}")
+            raise KprodError(f"a task was cancelled: {_name_of(call)} was not told of {list(keys)}")
         for error in errors:
             raise error
+
+
+def _name_of(call: object) -> str:
+    """Name an application's method; its `repr` would run the `repr` of the application's object."""
+    return str(getattr(call, "__qualname__", type(call).__qualname__))

@@ -66,8 +66,6 @@ def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | 
     try:
         with open_regular(path) as file:
             content = file.read(FILE_BYTES_MAX + 1)
-    except UnicodeEncodeError:
-        return "", "is no path: it cannot be written in the file system's encoding"
     except OSError as error:
         return "", f"cannot be read: {error.strerror or error}"
     if len(content) > FILE_BYTES_MAX:
@@ -79,7 +77,7 @@ def _read(setting: str, path: str, password: Secret | None) -> tuple[str, str | 
 
 
 def ascii_of(text: str) -> str:
-    """Leave out all other characters, as `read_pem` does.
+    """Leave out the characters that are not ASCII, as `read_pem` does.
 
     Args:
         text: A PEM text.

@@ -28,8 +28,8 @@ def given_settings(
         more_settings: The keyword arguments.
 
     Returns:
-        All of them, as written; texts that are secret, by their names, as `Secret`: the locals of
-        a traceback show what is passed on.
+        All of them, as written. Values whose names say that they are secret are wrapped in
+        `Secret`, since tools may log the local variables of a traceback.
 
     Raises:
         TypeError: `settings` is not a mapping; the text shows the intended call.
@@ -55,7 +55,7 @@ def _with_hidden_secrets(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def names_a_secret(name: object) -> bool:
-    """Whether a setting is a secret by its name; also a name that no setting has.
+    """Whether the name of a setting says that its value is secret; also an unknown name.
 
     Args:
         name: A name in any spelling.

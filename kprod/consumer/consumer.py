@@ -71,7 +71,7 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         if topics and isinstance(topics[0], Mapping) and settings is None:
             settings, topics = topics[0], topics[1:]
         given = given_settings("Consumer", settings, more_settings)
-        del settings, more_settings  # they may have secrets, and a traceback may show locals
+        del settings, more_settings  # secrets: tools may log the local variables of a traceback
         config = ConsumerConfig.parse(given)
         world = environment or ConsumerEnvironment()
         engine = wired(config, world)

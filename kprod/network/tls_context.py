@@ -230,10 +230,12 @@ def _chain_fault(context: ssl.SSLContext, config: SecurityConfig, chain: _Chain)
     if is_encrypted and config.ssl_password is None:
         return f"the key in {key_setting} is encrypted, and there is no ssl_password"
     reason = _load_chain(context, config, chain)
-    return None if reason is None else _unusable(chain, key_setting, reason, is_encrypted)
+    return (
+        None if reason is None else _unusable(chain, key_setting, reason, is_encrypted=is_encrypted)
+    )
 
 
-def _unusable(chain: _Chain, key_setting: str, reason: str, is_encrypted: bool) -> str:  # noqa: FBT001
+def _unusable(chain: _Chain, key_setting: str, reason: str, *, is_encrypted: bool) -> str:
     if reason in _MISMATCHES:
         return f"{key_setting} is not the key of {chain.certificate_setting}"
     if is_encrypted and reason.isupper():

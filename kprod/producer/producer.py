@@ -99,7 +99,7 @@ class Producer(SendMethod):
         if self._kprod is not None:
             raise RuntimeError("Producer.__init__ was called twice; make another Producer")
         given = given_settings("Producer", settings, more_settings)
-        del settings, more_settings  # they may have secrets, and a traceback may show locals
+        del settings, more_settings  # secrets: tools may log the local variables of a traceback
         config = ProducerConfig.parse(given)
         world = environment or Environment()
         engine = wired(config, world)

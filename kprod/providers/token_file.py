@@ -36,10 +36,9 @@ class TokenFile:
         try:
             with open_regular(self.path) as file:
                 content = file.read(TOKEN_BYTES_MAX + 1)
-        except (OSError, UnicodeEncodeError) as error:
-            reason = getattr(error, "strerror", None) or error
+        except OSError as error:
             raise AuthenticationFailed(
-                f"the token file {self.path!r} cannot be read: {reason}"
+                f"the token file {self.path!r} cannot be read: {error.strerror or error}"
             ) from None
         if len(content) > TOKEN_BYTES_MAX:
             raise AuthenticationFailed(

@@ -298,16 +298,21 @@ def test_a_key_is_written_to_no_file() -> None:
     assert json.loads(done.stdout) == []
 
 
+def source_in(directory: Path) -> tuple[TlsContext, Path]:
+    """A source of contexts from files, and the file with the key and its certificate."""
+    own = ALICE.key_pem + ALICE.certificate_pem
+    files = written(directory, ssl_cafile=CA.pem, ssl_certfile=own)
+    return TlsContext(parsed(**files)), Path(files["ssl_certfile"])
+
+
 def test_a_file_that_changes_is_read_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """For the next connection; while it is half written or gone, the old one stays in use."""
-    files = written(tmp_path, ssl_cafile=CA.pem, ssl_certfile=ALICE.key_pem + ALICE.certificate_pem)
-    source = TlsContext(parsed(**files))
+    source, path = source_in(tmp_path)
     first = source.current()
     assert source.current() is first
 
-    path = Path(files["ssl_certfile"])
     path.write_text(ALICE.key_pem, encoding="utf-8")
     assert source.current() is first
     path.unlink()
@@ -323,10 +328,8 @@ def test_a_changed_file_that_cannot_be_used_ends_no_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe without a writer, and errors of the operating system: the old one stays in use."""
-    files = written(tmp_path, ssl_cafile=CA.pem, ssl_certfile=ALICE.key_pem + ALICE.certificate_pem)
-    source = TlsContext(parsed(**files))
+    source, path = source_in(tmp_path)
     first = source.current()
-    path = Path(files["ssl_certfile"])
     path.unlink()
     os.mkfifo(path)
     assert source.current() is first

@@ -201,7 +201,8 @@ def _late_starts(world: "World", reader: Reader, added: Iterable[TopicPartition]
     if reader.policy != "latest":
         return
     for place in added:
-        if place.partition >= world.topics.fewest.get(place.topic, place.partition + 1):
+        fewest = world.topics.fewest.get(place.topic)  # None for the stream, which does not grow
+        if fewest is not None and place.partition >= fewest:
             yield reader.beginning(place, "earliest")._replace(beside=True)
 
 

@@ -8,7 +8,7 @@ Invariants.
     `awaiting_join_count` members have a parked join; a member is static or it is in no entry of
     `static_members`; `supported` counts how many members have a protocol.
     The leader is a member, as long as there is one.
-    Until `release`, `metadata_bytes` of the members are counted in the memory of all groups.
+    Until `release`, the metadata of its members is counted in the memory of all groups.
 
 Thread-safety: the broker's thread.
 Source: Kafka ClassicGroup (4.3.1).
@@ -59,7 +59,6 @@ class Group:  # noqa: PLR0904 - the parts of a group that change together
         subscribed_topics: Topics of all members; None if they cannot be parsed.
         delayed_join: The end of the join phase.
         delayed_sync: The end of the wait for syncs.
-        metadata_bytes: Size of all members' metadata.
     """
 
     __slots__ = (
@@ -72,7 +71,6 @@ class Group:  # noqa: PLR0904 - the parts of a group that change together
         "group_id",
         "leader_id",
         "members",
-        "metadata_bytes",
         "new_member_added",
         "pending_joins",
         "pending_syncs",
@@ -112,7 +110,6 @@ class Group:  # noqa: PLR0904 - the parts of a group that change together
         self.subscribed_topics: frozenset[str] | None = None
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None
-        self.metadata_bytes: int = 0
         self._memory = memory
         self._supported: Counter[str] = Counter()
 
@@ -233,11 +230,10 @@ class Group:  # noqa: PLR0904 - the parts of a group that change together
     def release(self) -> None:
         """Count its members no longer, since the group ends; idempotent."""
         if self._memory is not None:
-            self._memory.used_bytes -= self.metadata_bytes
+            self._memory.used_bytes -= sum(it.metadata_bytes for it in self.members.values())
             self._memory = None
 
     def _count(self, size_bytes: int) -> None:
-        self.metadata_bytes += size_bytes
         if self._memory is not None:
             self._memory.used_bytes += size_bytes
 

@@ -9,7 +9,7 @@ from kprod.broker.group.answers import NO_MEMBER_ID, join_rejected, joined
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.join_request import new_member, protocols_of, update_member
 from kprod.broker.group.leaving import drop, forget_group
-from kprod.broker.group.member_memory import metadata_bytes
+from kprod.broker.group.member import metadata_bytes
 from kprod.broker.group.offsets_log import NOT_IN_THE_LOG
 from kprod.broker.group.rebalance import prepare_or_complete
 from kprod.broker.group.records import group_key
@@ -154,9 +154,10 @@ def _has_room(group: Group, member_id: str, size_max: int) -> bool:
 
 
 def _growth_bytes(group: Group, request: Request) -> int:
-    """Bytes of metadata that the group has more with this join than before it."""
+    """Return by how much this join makes the metadata of the group's members larger."""
     member = group.members.get(request.body["member_id"])
-    return metadata_bytes(request) - (0 if member is None else member.metadata_bytes)
+    before_bytes = 0 if member is None else member.metadata_bytes
+    return metadata_bytes(protocols_of(request)) - before_bytes
 
 
 def _undo_group(shard: CoordinatorShard, group: Group, code: int, *, is_in_log: bool) -> None:

@@ -97,7 +97,7 @@ class Member:
     @property
     def metadata_bytes(self) -> int:
         """Size of its metadata for all protocols, their names included."""
-        return sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        return metadata_bytes(self.protocols)
 
     def renamed(self, member_id: str) -> "Member":
         """The same static member under a new id; what waited for the old id is left behind."""
@@ -111,3 +111,8 @@ class Member:
             protocols=self.protocols,
             assignment=self.assignment,
         )
+
+
+def metadata_bytes(protocols: Protocols) -> int:
+    """Return the size of a member's metadata for all protocols, their names included."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)

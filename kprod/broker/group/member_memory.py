@@ -1,12 +1,10 @@
-"""The memory that the members of all groups take: what they say of themselves when they join.
+"""The memory of the metadata that the members of all groups send in their joins.
 
 A join is held until its group's phase ends, and a new member's up to five minutes after its client
 is gone. Other state of groups is in the log, whose size has a limit of its own.
 
 Thread-safety: the broker's thread.
 """
-
-from kprod.broker.request import Request
 
 
 class MemberMemory:
@@ -31,8 +29,3 @@ class MemberMemory:
     def has_room(self, size_bytes: int) -> bool:
         """Whether the members may say this much more; always true if they say less."""
         return size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
-
-
-def metadata_bytes(request: Request) -> int:
-    """Return the size of the metadata in a JoinGroup request."""
-    return sum(len(it["name"]) + len(it["metadata"]) for it in request.body["protocols"])
