@@ -19,7 +19,8 @@ from kprod.guarded_log import guarded_logger
 from kprod.threads import current_ident
 
 CLOSE_LIMIT_S = 30.0  # of commit and leave together, if the close itself has no limit
-_PARKED_LIMIT_S = 1.0  # a coordinator answers nothing before it has answered a parked join
+_LEAVE_LIMIT_S = 5.0  # of the leave alone; a coordinator that is there responds at once
+_CALLBACKS_LIMIT_S = 1.0  # the I/O thread ends the commits in its next turn
 
 _REASON = "the consumer is being closed"
 
@@ -62,30 +63,28 @@ class GroupEnd:
             with parts.alone:
                 is_other = parts.reader not in {None, current_ident()}
                 settle_at_end(parts.hand_over, is_failing=is_failing or is_other)
-                self._give_up(limit_s, left)
+                self._give_up(group, limit_s, left)
         except ConcurrentPoll:
             self._committing.commit_before_loss(list(parts.assignment.partitions), limit_s)
             self._committing.wait_async(limit_s)
             self._leave(group, left)
         except Exception:
             _logger.exception("on_revoked failed in close; the consumer is closed")
-        if group.membership.is_between_generations:
-            until_ms = parts.clock.now_ms() + round(min(limit_s, _PARKED_LIMIT_S) * 1_000)
         parts.wait_until(lambda: group.commits.is_idle, until_ms)
-        parts.wait_done(left, until_ms)
+        parts.wait_done(left, min(until_ms, parts.clock.now_ms() + round(_LEAVE_LIMIT_S * 1_000)))
         parts.mailbox.post(lambda: group.commits.fail_all(ClosedError("the consumer is closed")))
         parts.wait_until(
-            lambda: group.commits.is_idle, parts.clock.now_ms() + round(_PARKED_LIMIT_S * 1_000)
+            lambda: group.commits.is_idle, parts.clock.now_ms() + round(_CALLBACKS_LIMIT_S * 1_000)
         )
         self._committing.run_callbacks()
 
-    def _give_up(self, limit_s: float, left: BatchResult) -> None:
+    def _give_up(self, group: GroupParts, limit_s: float, left: BatchResult) -> None:
         if self._parts.assignment.shared is not None:
             self._steps.leave(_REASON, limit_s, tells=self._tells, on_left=left.complete)
         else:
             self._committing.commit_before_loss(list(self._parts.assignment.partitions), limit_s)
             self._committing.wait_async(limit_s)
-            left.complete()
+            self._leave(group, left)  # it may have unsubscribed a moment ago
 
     def _leave(self, group: GroupParts, left: BatchResult) -> None:
         now_ms = self._parts.clock.now_ms()

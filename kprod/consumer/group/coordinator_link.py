@@ -1,7 +1,7 @@
 """Finds a group's coordinator, and sends requests to it on a connection of its own.
 
 A parked JoinGroup or SyncGroup blocks its connection, so fetches need another one: the coordinator
-has a node id that no broker has.
+has a node id that no broker has. A LeaveGroup that must not wait for a parked request has a third.
 
 Thread-safety: the I/O thread, apart from `trouble`.
 Source: Kafka AbstractCoordinator.lookupCoordinator, FindCoordinatorResponseHandler (clients 4.3.1).
@@ -24,6 +24,7 @@ from kprod.protocol.denials import denial_or_error
 
 FOREVER_MS = 60_000
 _NODE_ID_MAX = 2**31 - 1
+_ASIDE = -(2**31)  # plus a broker's id; no id of an address of bootstrap_servers is so low
 _VERSIONS = (0, 3)  # later ones ask for several groups at once
 _GROUP_TYPE = 0
 _PORT_MAX = 65_535
@@ -52,6 +53,7 @@ class CoordinatorLink:
 
     Attributes:
         node: The coordinator under an id of its own; None while it is unknown.
+        aside: The same under another id, for requests that must not wait for a parked one.
     """
 
     def __init__(  # noqa: PLR0913 - what it is told, and whom it tells
@@ -84,10 +86,11 @@ class CoordinatorLink:
         self._on_works = on_works
         self._connection_failures = failures
         self._is_asking = False
-        self._has_tried = False
+        self._tried: set[int] = set()
         self._failures = 0
         self._retry_at_ms = 0
         self.node: Node | None = None
+        self.aside: Node | None = None
 
     @property
     def trouble(self) -> str:
@@ -95,36 +98,41 @@ class CoordinatorLink:
         reasons = ["the coordinator is not known or does not respond"]
         return "; ".join(reasons + self._connection_failures.texts())
 
-    def ready(self, now_ms: int) -> bool:
+    def ready(self, now_ms: int, *, is_aside: bool = False) -> bool:
         """Whether a request can be sent; looks for the coordinator and connects if necessary.
 
         Args:
             now_ms: Monotonic time.
+            is_aside: Whether it must not wait for a parked request.
 
         Returns:
             True if `send` would write to the coordinator's socket.
         """
-        if self.node is not None and self._has_tried:
-            connection = self._client.connections.by_node_id.get(self.node.node_id)
+        node = self._node(is_aside=is_aside)
+        if node is not None and node.node_id in self._tried:
+            connection = self._client.connections.by_node_id.get(node.node_id)
             if connection is None or connection.state.is_down:
                 self.lose(now_ms)  # the broker may be gone, and another one coordinates
-        if self.node is None:
+                node = None
+        if node is None:
             self._find(now_ms)
             return False
-        self._has_tried = True
-        return self._client.ready(self.node, now_ms)
+        self._tried.add(node.node_id)
+        return self._client.ready(node, now_ms)
 
-    def wait_ms(self, now_ms: int) -> int:
+    def wait_ms(self, now_ms: int, *, is_aside: bool = False) -> int:
         """Return for how long `ready` stays False, unless an event comes first.
 
         Args:
             now_ms: Monotonic time.
+            is_aside: As for `ready`.
 
         Returns:
             Milliseconds, at least 1.
         """
-        if self.node is not None:
-            delay_ms = self._client.connections.poll_delay_ms(self.node, now_ms)
+        node = self._node(is_aside=is_aside)
+        if node is not None:
+            delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
         elif self._is_asking:
             delay_ms = FOREVER_MS
         else:
@@ -141,12 +149,18 @@ class CoordinatorLink:
         """
         if self.node is None:
             return
-        node_id, self.node = self.node.node_id, None
+        self.node = self.aside = None
         self._put_off(now_ms)
-        self._client.disconnect(node_id)  # its other requests need not wait for their time
+        for node_id in self._tried:
+            self._client.disconnect(node_id)  # its other requests need not wait for their time
 
     def send(
-        self, ask: CoordinatorRequest, on_complete: Callable[[Outcome], object], now_ms: int
+        self,
+        ask: CoordinatorRequest,
+        on_complete: Callable[[Outcome], object],
+        now_ms: int,
+        *,
+        is_aside: bool = False,
     ) -> None:
         """Send a request, after `ready` was True.
 
@@ -154,8 +168,10 @@ class CoordinatorLink:
             ask: The request.
             on_complete: Called once with the outcome.
             now_ms: Monotonic time.
+            is_aside: As for `ready`.
         """
-        node_id = -1 if self.node is None else self.node.node_id
+        node = self._node(is_aside=is_aside)
+        node_id = -1 if node is None else node.node_id
         features = self._client.connections.features(node_id)
         versions, body = ask.versions, {}
         try:
@@ -181,6 +197,9 @@ class CoordinatorLink:
         """Record that the coordinator answered as such: pauses begin short, problems are over."""
         self._failures = 0
         self._on_works()
+
+    def _node(self, *, is_aside: bool) -> Node | None:
+        return self.aside if is_aside else self.node
 
     def _find(self, now_ms: int) -> None:
         if self._is_asking or now_ms < self._retry_at_ms:
@@ -216,9 +235,10 @@ class CoordinatorLink:
             )
         else:
             # An id that no broker has makes a connection that fetches do not share.
-            node_id = _NODE_ID_MAX - body["node_id"]
-            self.node = Node(node_id, body["host"], body["port"])
-            self._has_tried = False
+            node_id, host, port = body["node_id"], body["host"], body["port"]
+            self.node = Node(_NODE_ID_MAX - node_id, host, port)
+            self.aside = Node(_ASIDE + node_id, host, port)
+            self._tried.clear()
 
     def _fail(self, error: KprodError, now_ms: int) -> None:
         self._put_off(now_ms)

@@ -20,6 +20,7 @@ from kprod.config.settings_slices import GroupSettings
 from kprod.consumer.group.application import Application
 from kprod.consumer.group.assignors import is_built_in
 from kprod.consumer.group.coordinator_link import FOREVER_MS, CoordinatorLink, CoordinatorRequest
+from kprod.consumer.group.departure import Departure
 from kprod.consumer.group.group_shares import GroupShares
 from kprod.consumer.group.heartbeats import Heartbeats
 from kprod.consumer.group.leadership import Leadership
@@ -93,6 +94,9 @@ class Membership:
         self.error: KprodError | None = None
         self.rebalance_count: int = 0
         self._rounds = Rounds(link, lambda: self.ticket, self._take_answer)
+        self._departure = Departure(
+            settings, link, self._requests, self._rounds, backoff_ms=self._backoff_ms
+        )
         self._failures = 0
         self._retry_at_ms = 0
         self._reason = ""
@@ -147,7 +151,7 @@ class Membership:
             tells: Whether to tell the coordinator, so that others get the partitions at once.
         """
         if self.state is MemberState.LEFT:
-            on_left()
+            self._departure.then(on_left)
             return
         self._move(MemberEvent.UNSUBSCRIBED)
         self.ticket += 1
@@ -226,14 +230,15 @@ class Membership:
         Returns:
             Milliseconds until the next action; events may come earlier.
         """
+        wait_ms = self._departure.run(now_ms)
         if self.state in {MemberState.LEFT, MemberState.FENCED}:
-            return FOREVER_MS
+            return wait_ms
         if self.state is MemberState.STABLE and self._leadership.has_changed(now_ms):
             self.rejoin("the partitions of the group's topics have changed")
         if self._must_rejoin and self.state is MemberState.STABLE:
             self._move(MemberEvent.REBALANCE)
             self._prepare(now_ms)
-        wait_ms = self._look_at_application(now_ms)
+        wait_ms = min(wait_ms, self._look_at_application(now_ms))
         if self.state is MemberState.LEADING:
             wait_ms = min(wait_ms, self._lead(now_ms))
         if self.state in ASKING:
@@ -255,7 +260,7 @@ class Membership:
             return limit_ms - idle_ms
         _logger.warning("%s", stalled_text(self._settings, idle_ms))
         tells = not self._settings.group_instance_id  # a static member keeps its place
-        self._leave_group("consumer poll timeout has expired", now_ms, tells=tells)
+        self._leave_group("consumer poll timeout has expired", now_ms, lambda: None, tells=tells)
         self._move(MemberEvent.LOST)
         self.ticket += 1
         self._application.prepare(self.ticket, is_lost=True)  # joins with the next poll
@@ -283,18 +288,12 @@ class Membership:
         self._failures += has_failed
 
     def _leave_group(
-        self,
-        reason: str,
-        now_ms: int,
-        on_left: Callable[[], object] = lambda: None,
-        *,
-        tells: bool,
+        self, reason: str, now_ms: int, on_left: Callable[[], object], *, tells: bool
     ) -> None:
         member_id, self.identity = self.identity.member_id, Identity()
         self.offers.forget()
-        if tells and member_id and self._link.ready(now_ms):
-            request = self._requests.leave(member_id, reason)  # else the member expires
-            self._link.send(request, lambda _outcome: on_left(), now_ms)
+        if tells:
+            self._departure.begin(member_id, reason, now_ms, on_left)
         else:
             on_left()
 
@@ -316,8 +315,8 @@ class Membership:
         """Take the response to JoinGroup or SyncGroup, unless the member has moved on."""
         body, now_ms = outcome.body, outcome.now_ms
         if ticket != self.ticket:
-            return
-        if body is None:
+            self._departure.learn("" if body is None else body.get("member_id", ""))
+        elif body is None:
             self.take_error(outcome.error or KprodError("no response"), self.identity, now_ms)
         elif body["error_code"] == ErrorCode.MEMBER_ID_REQUIRED:
             self.identity = Identity(body["member_id"])

@@ -17,7 +17,11 @@ from kprod.network.client_request import Outcome
 
 
 class Rounds:
-    """The requests of one member."""
+    """The requests of one member.
+
+    Attributes:
+        is_waiting: Whether a request waits for its response.
+    """
 
     def __init__(
         self,
@@ -35,7 +39,7 @@ class Rounds:
         self._link = link
         self._ticket = ticket
         self._on_answer = on_answer
-        self._is_waiting = False
+        self.is_waiting: bool = False
 
     def send(self, make: Callable[[], CoordinatorRequest], now_ms: int) -> int:
         """Send a request, unless one waits for its response.
@@ -47,15 +51,15 @@ class Rounds:
         Returns:
             Milliseconds until it can be sent; events may come earlier.
         """
-        if self._is_waiting:
+        if self.is_waiting:
             return FOREVER_MS
         if not self._link.ready(now_ms):
             return self._link.wait_ms(now_ms)
         ticket = self._ticket()
-        self._is_waiting = True
+        self.is_waiting = True
 
         def complete(outcome: Outcome) -> None:
-            self._is_waiting = False
+            self.is_waiting = False
             self._on_answer(outcome, ticket)
 
         self._link.send(make(), complete, now_ms)

@@ -1,0 +1,216 @@
+"""Members that close at any time in virtual time: the others wait for none of them.
+
+Each session is 45 s, and a member that the coordinator still counts would be waited for so long.
+"""
+
+from typing import Any
+
+import pytest
+
+from kprod.consumer.consumer_face import engine_of
+from kprod.consumer.group.member_state import MemberState
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.consumer.group.test_membership import Odd
+from tests.consumer.group.virtual_group import VirtualGroup, group_of, numbers, state_of
+
+SOON_S = 4.0
+STRATEGIES = ["range", "cooperative-sticky"]
+
+
+def is_shared(group: VirtualGroup, *members: Any) -> bool:
+    """Whether these are soon the only members, and have all partitions."""
+    group.poll(*members, seconds=SOON_S)
+    owned = sorted(number for each in members for number in numbers(each))
+    return owned == [0, 1, 2, 3] and member_count(group) == len(members)
+
+
+def member_count(group: VirtualGroup) -> int:
+    """How many members the coordinator counts."""
+    return len(group.world.cluster.group("g").members)
+
+
+def pass_until(group: VirtualGroup, member: Any, state: MemberState) -> None:
+    """Let time pass without a poll until a member is in a state."""
+    for _ in range(1_000):
+        if state_of(member) is state:
+            return
+        group.pass_time(0.01)
+    raise AssertionError(f"the member is {state_of(member).name}, never {state.name}")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_new_member_closes_while_its_join_is_parked(strategy: str) -> None:
+    """The coordinator counts it as joined: it would get partitions, and maybe lead."""
+    with VirtualGroup() as group:
+        one, two, three = (group.member(partition_assignment_strategy=strategy) for _ in range(3))
+        one.subscribe("orders")
+        group.poll(one)
+        two.subscribe("orders")
+        group.pass_time(0.2)  # the first does not poll, so it does not join
+        assert group_of(two).membership.identity.member_id
+        two.close()
+        three.subscribe("orders")
+        assert is_shared(group, one, three)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_member_closes_while_its_join_again_is_parked(strategy: str) -> None:
+    """It is the leader, and the others would wait for its assignment."""
+    with VirtualGroup() as group:
+        one, two, three = (
+            group.member("orders", partition_assignment_strategy=strategy) for _ in range(3)
+        )
+        group.poll(one, two, three, seconds=15)
+        leader = group.world.cluster.group("g").leader_id
+        first = next(it for it in (one, two, three) if it.group_metadata().member_id == leader)
+        others = [it for it in (one, two, three) if it is not first]
+        first.enforce_rebalance()
+        group.poll(first, seconds=0.5)
+        assert state_of(first) is MemberState.JOINING
+        first.close()
+        assert is_shared(group, *others)
+
+
+def test_a_member_closes_while_its_sync_is_parked() -> None:
+    """It closes while the leader's assignor runs, and its partitions would be read by nobody."""
+
+    def result(members: Any, _topics: Any) -> Any:
+        if len(members) > 1:
+            group.pass_time(0.2)
+            assert state_of(two) is MemberState.SYNCING
+            two.close()
+        shares = [[("orders", it) for it in range(4)][at :: len(members)] for at in range(2)]
+        return {each.member_id: share for each, share in zip(members, shares, strict=False)}
+
+    with VirtualGroup() as group:
+        one, two = (group.member(partition_assignment_strategy=[Odd(result)]) for _ in range(2))
+        one.subscribe("orders")
+        group.poll(one)
+        two.subscribe("orders")
+        two.poll(0.1)  # it asks its assignor for bytes, and joins
+        assert is_shared(group, one)
+        assert engine_of(two).state == "closed"
+
+
+def test_a_member_closes_before_the_response_to_its_first_join() -> None:
+    """The response tells its id, without which it cannot leave: no join would be complete."""
+    with VirtualGroup() as group:
+        one = group.member("orders")
+        group.poll(one)
+        two = group.member()
+        group.world.cluster.faults.delay(ApiKey.JOIN_GROUP, 500)
+        two.subscribe("orders")
+        pass_until(group, two, MemberState.JOINING)
+        group.pass_time(0.2)
+        assert not group_of(two).membership.identity.member_id
+        two.close()
+        group.world.cluster.faults.clear()
+        three = group.member("orders")
+        assert is_shared(group, one, three)
+
+
+def test_a_member_closes_while_it_looks_for_the_coordinator() -> None:
+    """It leaves when the coordinator is found."""
+    with VirtualGroup() as group:
+        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        group.world.cluster.faults.fail_next(ApiKey.FIND_COORDINATOR, code, times=3)
+        group.world.cluster.disconnect_clients(0)
+        group.pass_time(0.05)
+        two.close()
+        assert is_shared(group, one)
+
+
+def test_a_static_member_closes_for_good_while_its_first_join_is_parked() -> None:
+    """It does not know its id yet, and leaves by its instance id."""
+    with VirtualGroup() as group:
+        one = group.member("orders")
+        group.poll(one)
+        two = group.member("orders", group_instance_id="a")
+        group.pass_time(0.2)
+        assert not group_of(two).membership.identity.member_id
+        assert member_count(group) == 2
+        two.close(leave=True)
+        assert is_shared(group, one)
+
+
+def test_a_close_waits_for_the_end_of_an_earlier_membership() -> None:
+    """The consumer has unsubscribed a moment ago, while the coordinator was moving."""
+    with VirtualGroup() as group:
+        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        group.world.cluster.faults.fail_next(ApiKey.FIND_COORDINATOR, code, times=3)
+        group.world.cluster.disconnect_clients(0)
+        group.pass_time(0.05)
+        two.unsubscribe()
+        two.close()
+        assert is_shared(group, one)
+
+
+def test_a_member_closes_while_its_heartbeat_is_in_flight() -> None:
+    """The request to leave follows it."""
+    with VirtualGroup() as group:
+        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        group.world.cluster.faults.delay(ApiKey.HEARTBEAT, 500)
+        group.pass_time(3.2)
+        two.close()
+        group.world.cluster.faults.clear()
+        assert is_shared(group, one)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ],
+)
+def test_a_coordinator_that_has_moved_is_told_where_it_is(code: ErrorCode) -> None:
+    """The request is sent again, to the coordinator that is found then."""
+    with VirtualGroup() as group:
+        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        group.world.cluster.faults.fail_next(ApiKey.LEAVE_GROUP, code, times=2)
+        two.close()
+        assert not group.world.cluster.faults.untriggered()
+        assert is_shared(group, one)
+
+
+def test_a_member_leaves_though_metadata_is_due() -> None:
+    """Metadata goes first, and the request to leave after it."""
+    with VirtualGroup() as group:
+        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        engine_of(two).parts.metadata.request_update()
+        two.close()
+        assert is_shared(group, one)
+
+
+def test_a_coordinator_that_does_not_let_a_member_leave_is_asked_once() -> None:
+    """The error is final; the close ends at once."""
+    with VirtualGroup() as group:
+        one = group.member("orders", enable_auto_commit=False)
+        group.poll(one)
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        group.world.cluster.faults.fail_next(ApiKey.LEAVE_GROUP, code)
+        before_ms = group.world.clock.now_ms()
+        one.close()
+        assert group.world.clock.now_ms() - before_ms <= 500
+        assert member_count(group) == 1
+
+
+def test_a_close_does_not_wait_long_for_a_coordinator_that_is_silent() -> None:
+    """Five seconds at most: the member then ends with its session."""
+    with VirtualGroup() as group:
+        one = group.member("orders", enable_auto_commit=False)
+        group.poll(one)
+        group.world.cluster.faults.drop(ApiKey.LEAVE_GROUP)
+        before_ms = group.world.clock.now_ms()
+        one.close()
+        assert group.world.clock.now_ms() - before_ms <= 5_500
+        assert member_count(group) == 1
