@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kprod._core.aio.loop_mailbox import LoopSignal
-from kprod.aio.task_waits import in_own_thread, settled_within
+from kprod.aio.task_waits import ThreadCall, settled_within
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.parts import check_timeout
@@ -50,7 +50,7 @@ class AsyncReading:
         self._last: weakref.ref[asyncio.Task[Any]] | None = None  # the task that has read last
         self._is_ended = False
         self._iteration: _Iteration | None = None
-        self._steps: asyncio.Future[None] | None = None  # of a rebalance, in a thread of their own
+        self._steps: ThreadCall[None] | None = None  # of a rebalance
         self.listener: LoopListener | None = None
 
     async def read(
@@ -157,7 +157,7 @@ class AsyncReading:
             Whether all have ended.
         """
         parts = self._engine.parts
-        if self._steps is not None and self._steps.get_loop().is_closed():
+        if self._steps is not None and self._steps.ended.get_loop().is_closed():
             self._steps = None
         if self._steps is None:
             if not parts.mailbox.has_steps:
@@ -166,17 +166,15 @@ class AsyncReading:
                 parts.hand_over.settle()  # the records of the read before are done
                 if parts.group is None:
                     return parts.mailbox.run_steps()
-            run = in_own_thread(self._steps_alone, f"kprod-steps-{self._engine.client_id}")
-            self._steps = asyncio.ensure_future(run)
+            self._steps = ThreadCall(self._steps_alone, f"kprod-steps-{self._engine.client_id}")
         steps = self._steps
-        try:
-            await asyncio.wait({steps}, timeout=None if timeout_s is None else max(0, timeout_s))
-        finally:
-            if steps.done():
-                self._steps = None
-        if steps.done():
-            steps.result()
-        return steps.done()
+        limit_s = None if timeout_s is None else max(0, timeout_s)
+        await asyncio.wait({steps.ended}, timeout=limit_s)
+        if not steps.ended.done():
+            return False
+        self._steps = None
+        steps.result()
+        return True
 
     def _steps_alone(self) -> None:
         with self._engine.parts.alone:

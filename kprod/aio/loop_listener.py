@@ -69,15 +69,7 @@ class LoopListener:
         errors: list[BaseException] = []
         done = BatchResult("", 0)  # a latch
 
-        async def run() -> None:
-            try:
-                result = call(self._face(), list(keys))
-                if inspect.isawaitable(result):
-                    await result
-            except BaseException as error:  # noqa: BLE001 - raised again by the read
-                errors.append(error)
-
-        told = asyncio.run_coroutine_threadsafe(run(), loop)
+        told = asyncio.run_coroutine_threadsafe(self._run(call, list(keys), errors), loop)
         told.add_done_callback(lambda _told: done.complete())
         while not done.finished:
             done.wait_finished(_LOOK_S)
@@ -87,6 +79,23 @@ class LoopListener:
             raise KprodError(f"a task was cancelled: {_name_of(call)} was not told of {list(keys)}")
         for error in errors:
             raise error
+
+    async def _run(
+        self,
+        call: Callable[[Any, list[TopicPartition]], Any],
+        keys: list[TopicPartition],
+        errors: list[BaseException],
+    ) -> None:
+        """Call a method in the loop; its error is raised by the read."""
+        try:
+            result = call(self._face(), keys)
+            if inspect.isawaitable(result):
+                await result
+        except asyncio.CancelledError:  # the read is not cancelled
+            text = f"a task was cancelled: {_name_of(call)} has not ended after it was told of"
+            errors.append(KprodError(f"{text} {keys}"))
+        except BaseException as error:  # noqa: BLE001 - raised again by the read
+            errors.append(error)
 
 
 def _name_of(call: object) -> str:

@@ -5,7 +5,7 @@ Thread-safety: the event loop's.
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod.threads import start_thread
@@ -35,12 +35,55 @@ async def settled_within(future: asyncio.Future[bool], timeout_s: float) -> bool
         timer.cancel()
 
 
-async def in_own_thread(call: Callable[[], T], name: str) -> T:
-    """Run a blocking call in a separate thread.
-
-    After a cancellation the call continues, and its result is ignored.
+class ThreadCall(Generic[T]):
+    """A blocking call in a separate thread, whose end any task of the loop may wait for.
 
     A separate thread, since a thread of the loop's pool would delay other calls and the loop's end.
+    The cancellation of a task does not end the call, nor the wait of another task.
+
+    Attributes:
+        ended: Done when the call has ended, whatever its outcome.
+    """
+
+    __slots__ = ("_errors", "_results", "ended")
+
+    def __init__(self, call: Callable[[], T], name: str) -> None:
+        """Start the thread.
+
+        Args:
+            call: Any function.
+            name: Name of the thread.
+        """
+        self._results: list[T] = []
+        self._errors: list[BaseException] = []
+        signal = LoopSignal()
+        self.ended: asyncio.Future[bool] = signal.future
+
+        def run() -> None:
+            try:
+                self._results.append(call())
+            except BaseException as error:  # noqa: BLE001 - raised again in a task
+                self._errors.append(error)
+            finally:
+                signal.release()
+
+        start_thread(name, run)
+
+    def result(self) -> T:
+        """Return the call's result, once; the call has ended.
+
+        Returns:
+            The result; the call's exceptions are passed on.
+        """
+        if self._errors:
+            raise self._errors.pop()
+        return self._results.pop()
+
+
+async def in_own_thread(call: Callable[[], T], name: str) -> T:
+    """Run a blocking call in a separate thread, and wait for it.
+
+    After a cancellation the call continues, and its result is ignored.
 
     Args:
         call: Any function.
@@ -49,25 +92,6 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
     Returns:
         The call's result; its exceptions are passed on.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
-    signal = LoopSignal()
-    is_awaited = True
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised again in the task
-            if is_awaited:
-                errors.append(error)
-        finally:
-            signal.release()
-
-    start_thread(name, run)
-    try:
-        await signal.future
-    finally:
-        is_awaited = False
-    if errors:
-        raise errors.pop()
-    return results.pop()
+    started = ThreadCall(call, name)
+    await started.ended
+    return started.result()

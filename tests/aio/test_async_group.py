@@ -328,3 +328,64 @@ def test_a_listeners_task_that_is_cancelled_before_it_runs_holds_up_nothing(
             assert len(await consumer.poll(30)) == COUNT
 
     run(main())
+
+
+async def cancel_all(spared: "set[asyncio.Task[Any]]") -> None:
+    """Cancel all tasks of the loop but these, and wait for their ends."""
+    others = asyncio.all_tasks() - spared
+    for task in others:
+        task.cancel()
+    await asyncio.wait(others)
+
+
+def test_a_step_continues_when_all_tasks_are_cancelled(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """The next read waits for its end, as if the step had been its own, and reads on."""
+
+    async def work() -> None:
+        spared = asyncio.all_tasks()
+        seen: list[int] = []
+        settings = {"max_poll_records": 5, "heartbeat_interval_ms": 100}
+        async with member(cluster, "orders", **settings) as consumer:
+            await read(consumer, seen, 5)
+            cluster.faults.delay(ApiKey.OFFSET_COMMIT, 500)
+            consumer.pause(*ORDERS)
+            cluster.rebalance("billing")
+            reading = asyncio.create_task(consumer.poll())
+            while cluster.faults.pending():  # until the step has begun to commit
+                await asyncio.wait({reading}, timeout=0.01)
+            await cancel_all(spared)
+            assert reading.cancelled()
+            await read(consumer, seen, COUNT)
+            assert sorted(seen) == list(range(COUNT))
+
+    run(work())
+
+
+def test_a_listener_that_is_cancelled_is_told_of_by_the_next_read(
+    run: Run[None], cluster: EmbeddedCluster
+) -> None:
+    """That read is not cancelled itself; the member has its partitions."""
+    is_waiting = asyncio.Event()
+
+    class Slow(Listener):
+        async def on_assigned(self, consumer: Any, partitions: Any) -> None:
+            """Wait for ever."""
+            del consumer, partitions
+            is_waiting.set()
+            await asyncio.Event().wait()
+
+    async def work() -> None:
+        spared = asyncio.all_tasks()
+        async with member(cluster) as consumer:
+            consumer.subscribe("orders", listener=Slow())
+            reading = asyncio.create_task(consumer.poll())
+            await is_waiting.wait()
+            await cancel_all(spared)
+            assert reading.cancelled()
+            with pytest.raises(KprodError, match=r"cancelled: .*on_assigned has not ended after"):
+                await consumer.poll(30)
+            assert len(await consumer.poll(30)) == COUNT
+
+    run(work())
