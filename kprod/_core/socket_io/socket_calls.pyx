@@ -1,16 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Non-blocking reads and writes of a socket, with the GIL held.
+"""Non-blocking reads and writes of a socket; only a large read releases the GIL.
 
 The calls only copy bytes that the socket has, or has space for: about a fifth of a millisecond per
 megabyte. Releasing the GIL would cost a full switch interval (5 ms) per call while another thread
-is busy, and so would limit the rate of calls.
+is busy, and so would limit the rate of calls. A read that continues a large buffer, as the rest of
+a fetch response, releases it nevertheless: such a response takes few calls, and the application
+decodes the one before meanwhile.
 
-Thread-safety: the GIL is held throughout; one reader and one writer per socket.
+Thread-safety: one reader and one writer per socket; nobody else uses the buffer of a read.
 Source: sendmsg(2), recv(2); CPython's `sys.setswitchinterval`.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.exc cimport PyErr_SetFromErrno
 from cpython.list cimport PyList_GET_SIZE
@@ -46,6 +48,7 @@ cdef extern from *:
 cdef enum:
     VIEWS_MAX = 1024  # the limit of Linux and macOS
     VIEWS_ON_STACK_MAX = 64
+    RELEASE_BYTES_MIN = 64 * 1024  # copied in about the time of two handovers of the GIL
 
 PIECES_MAX = int(VIEWS_MAX)
 
@@ -115,7 +118,8 @@ def read_into(
         descriptor: A connected stream socket.
         buffer: Filled from `start` on; at least one byte longer.
         bytes_max: Maximum number of bytes to read; at least 1.
-        start: Position in the buffer, at least 0.
+        start: Position in the buffer, at least 0. If it is above 0, a read is continued: the GIL is
+            released if 64 KiB or more may be read.
 
     Returns:
         Number of bytes; 0 if the peer has closed; None if none have arrived.
@@ -135,16 +139,31 @@ def peek_into(int descriptor, bytearray buffer not None):
 cdef object _receive(
     int descriptor, bytearray buffer, Py_ssize_t bytes_max, Py_ssize_t start, int flags
 ):
-    cdef void* memory = PyByteArray_AS_STRING(buffer) + start
+    cdef Py_buffer view
+    cdef void* memory
     cdef Py_ssize_t size_bytes = min(PyByteArray_GET_SIZE(buffer) - start, bytes_max)
     cdef ssize_t count_bytes
     if start < 0 or size_bytes < 0:
         raise ValueError(f"start={start} in {PyByteArray_GET_SIZE(buffer)} bytes")
-    count_bytes = recv(descriptor, memory, size_bytes, flags)
-    while count_bytes < 0 and errno == EINTR:
-        count_bytes = recv(descriptor, memory, size_bytes, flags)
+    memory = PyByteArray_AS_STRING(buffer) + start
+    if start > 0 and size_bytes >= RELEASE_BYTES_MIN:
+        PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)  # so that it cannot be resized meanwhile
+        with nogil:
+            count_bytes = _receive_once(descriptor, memory, size_bytes, flags)
+        PyBuffer_Release(&view)
+    else:
+        count_bytes = _receive_once(descriptor, memory, size_bytes, flags)
     if count_bytes < 0:
         if errno == EAGAIN:
             return None
         PyErr_SetFromErrno(OSError)
+    return count_bytes
+
+
+cdef ssize_t _receive_once(
+    int descriptor, void* memory, size_t size_bytes, int flags
+) noexcept nogil:
+    cdef ssize_t count_bytes = recv(descriptor, memory, size_bytes, flags)
+    while count_bytes < 0 and errno == EINTR:
+        count_bytes = recv(descriptor, memory, size_bytes, flags)
     return count_bytes

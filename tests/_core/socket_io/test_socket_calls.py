@@ -1,6 +1,8 @@
 """Writes from several places and reads, on a pair of connected sockets."""
 
+import select
 import socket
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -111,3 +113,32 @@ def test_arrived_bytes_are_read(pair: tuple[socket.socket, socket.socket]) -> No
     assert read_into(near.fileno(), buffer) == 0
     with pytest.raises(OSError, match="Bad file descriptor"):
         read_into(-1, buffer)
+
+
+def test_a_read_continues_a_large_buffer(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Such a read releases the GIL: all bytes arrive in place, and the buffer is free again."""
+    near, far = pair
+    block = bytes(range(251)) * 1_000
+    buffer = bytearray(b"begun") + bytearray(len(block))
+    assert read_into(near.fileno(), buffer, start=5) is None
+
+    writer = threading.Thread(target=far.sendall, args=(block,))
+    writer.start()
+    filled = 5
+    while filled < len(buffer):
+        select.select([near], [], [], 30)
+        filled += read_into(near.fileno(), buffer, 100_000, filled) or 0
+    writer.join()
+
+    assert buffer == b"begun" + block
+    buffer.clear()
+    with pytest.raises(ValueError, match="start=5 in 0 bytes"):
+        read_into(near.fileno(), buffer, start=5)
+
+
+def test_a_failed_read_frees_the_large_buffer() -> None:
+    """The buffer can be resized after the error."""
+    buffer = bytearray(100_000)
+    with socket.socket() as unconnected, pytest.raises(OSError, match="not connected"):
+        read_into(unconnected.fileno(), buffer, start=1)
+    buffer.clear()
