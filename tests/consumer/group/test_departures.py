@@ -110,6 +110,25 @@ def test_a_member_closes_before_the_response_to_its_first_join() -> None:
         assert is_shared(group, one, three)
 
 
+def test_a_late_response_to_a_join_of_a_former_membership_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The member has unsubscribed meanwhile; it subscribes again, and gets everything."""
+    with VirtualGroup() as group:
+        one = group.member()
+        group.world.cluster.faults.delay(ApiKey.JOIN_GROUP, 500, times=2, handled=True)
+        one.subscribe("orders")
+        while not group_of(one).membership.identity.member_id:
+            group.pass_time(0.01)
+        group.pass_time(0.2)
+        one.unsubscribe()
+        group.pass_time(0.5)
+        assert state_of(one) is MemberState.LEFT
+        one.subscribe("orders")
+        assert is_shared(group, one)
+    assert [it.message for it in caplog.records if it.levelname == "ERROR"] == []
+
+
 def test_a_member_closes_while_it_looks_for_the_coordinator() -> None:
     """It leaves when the coordinator is found."""
     with VirtualGroup() as group:
