@@ -1,7 +1,8 @@
 """One client's connection: reads frames, processes one request at a time, writes responses.
 
 Reading continues up to a bound while a request is being processed, so that the end of the stream is
-seen early and further requests are ready.
+seen early and further requests are ready. Those that came before the end are processed, as in
+Kafka.
 
 No client can delay the others: a turn ends after `REQUESTS_PER_TURN` requests or
 `RESPONSE_BYTES_PER_TURN` bytes of responses; the remaining requests wait for the next step.
@@ -99,6 +100,7 @@ class Connection:
         "_closing",
         "_frames",
         "_goes_on",
+        "_has_ended",
         "_host",
         "_hung",
         "_in_hand_bytes",
@@ -115,12 +117,7 @@ class Connection:
         "session",
     )
 
-    def __init__(
-        self,
-        stream: Stream,
-        owner: ConnectionOwner,
-        reader: FrameReader,
-    ) -> None:
+    def __init__(self, stream: Stream, owner: ConnectionOwner, reader: FrameReader) -> None:
         """Serve an accepted stream."""
         context = owner.host.tls_context
         self._carrier = stream  # the object that the network watches
@@ -140,6 +137,7 @@ class Connection:
         self._closing = False
         self._pumping = False
         self._goes_on = False
+        self._has_ended = False
         self.is_closed: bool = False
         name = (lambda: None) if self._tls is None else self._tls.certified_name
         self.session: Session = Session(self._host, reader.lift, name)
@@ -227,7 +225,7 @@ class Connection:
         has_room = (
             len(self._frames) < WAITING_FRAMES_MAX and self._waiting_bytes < WAITING_BYTES_MAX
         )
-        if self._frames and self._host.requests.is_tight:
+        if self._has_ended or (self._frames and self._host.requests.is_tight):
             has_room = False
         has_output = bool(self._unsent) or (self._tls is not None and self._tls.has_output)
         self._owner.network.watch(
@@ -281,6 +279,8 @@ class Connection:
     def _end_turn(self, *, has_progressed: bool) -> None:
         if self._unsent and not self.is_closed:
             self._write()
+        if self._has_ended and not self._frames:
+            self.abort("the client closed the connection")
         self._hold_requests(has_progressed=has_progressed)
         self._hold_responses(has_progressed=False)
         self.watch()
@@ -323,7 +323,7 @@ class Connection:
             if count is None:
                 return
             if count == 0:
-                self.abort("the client closed the connection")
+                self._has_ended = True  # `_end_turn` closes, after the last request
                 return
             if not self._take(count):
                 return
@@ -361,7 +361,10 @@ class Connection:
             try:
                 count = self._stream.send(pieces)
             except OSError as error:
-                self.abort(f"writing failed: {error}")
+                if self._closing or not self._has_ended:
+                    self.abort(f"writing failed: {error}")
+                self._unsent.clear()  # nobody reads these, but requests may wait
+                self._unsent_bytes = 0
                 return
             if not count:
                 break

@@ -108,6 +108,23 @@ def test_a_client_that_leaves_while_its_request_waits() -> None:
     assert world.client().produced(batch())["base_offset"] == 0
 
 
+def test_requests_that_came_before_the_client_left_are_processed() -> None:
+    """They wait behind one that waits itself; nobody reads the responses."""
+    world = World()
+    client = world.client()
+    client.fetch(0, max_wait_ms=100)
+    client.produce(batch(), acks=1)
+    client.produce(batch(), acks=0)
+    client.stream.client_closed = True
+    world.step()
+    assert not client.stream.closed
+
+    world.advance(100)
+
+    assert client.stream.closed
+    assert world.client().produced(batch())["base_offset"] == 2
+
+
 def test_throttling_tells_and_mutes() -> None:
     """The response leaves at once with the time; the next request is taken after it (KIP-219)."""
     world = World()

@@ -1,5 +1,6 @@
 """The scenarios of the coordinator's original design, by name, and its five conclusions."""
 
+from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.broker.group.scripts import GROUP, Script
 
@@ -112,3 +113,21 @@ def test_ten_joins_on_one_key_of_the_purgatory() -> None:
     assert waiting.joins.watched_count == before + 1
     assert all(it.answers() == [] for it in newcomers)
     assert script.world.cluster._kprod.engine.state.groups.view(GROUP).state == "PreparingRebalance"
+
+
+def test_a_request_to_leave_behind_a_parked_join_is_processed() -> None:
+    """The client has closed its connection, as one does that gives up to wait (4.3.1)."""
+    script = Script()
+    leader, follower = script.stable(2)
+    script.member().join()
+    follower.join()
+    body = {"group_id": GROUP, "member_id": follower.member_id}
+    follower.client.send(ApiKey.LEAVE_GROUP, 0, body)
+    follower.client.stream.client_closed = True
+    script.world.step()
+    assert len(script.world.cluster.group(GROUP).members) == 3
+    leader.join()
+    assert leader.take_join()["error_code"] == ErrorCode.NONE
+    assert len(script.world.cluster.group(GROUP).members) == 2
+    assert script.state == "PreparingRebalance"
+    assert script.world.cluster.failures == ()

@@ -50,6 +50,7 @@ def test_a_new_member_closes_while_its_join_is_parked(strategy: str) -> None:
         group.pass_time(0.2)  # the first does not poll, so it does not join
         assert group_of(two).membership.identity.member_id
         two.close()
+        assert member_count(group) == 1
         three.subscribe("orders")
         assert is_shared(group, one, three)
 
@@ -69,6 +70,7 @@ def test_a_member_closes_while_its_join_again_is_parked(strategy: str) -> None:
         group.poll(first, seconds=0.5)
         assert state_of(first) is MemberState.JOINING
         first.close()
+        assert member_count(group) == 2
         assert is_shared(group, *others)
 
 
@@ -80,6 +82,7 @@ def test_a_member_closes_while_its_sync_is_parked() -> None:
             group.pass_time(0.2)
             assert state_of(two) is MemberState.SYNCING
             two.close()
+            assert member_count(group) == 1
         shares = [[("orders", it) for it in range(4)][at :: len(members)] for at in range(2)]
         return {each.member_id: share for each, share in zip(members, shares, strict=False)}
 
@@ -152,6 +155,7 @@ def test_a_static_member_closes_for_good_while_its_first_join_is_parked() -> Non
         assert not group_of(two).membership.identity.member_id
         assert member_count(group) == 2
         two.close(leave=True)
+        assert member_count(group) == 1
         assert is_shared(group, one)
 
 
