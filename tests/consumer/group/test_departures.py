@@ -74,6 +74,27 @@ def test_a_member_closes_while_its_join_again_is_parked(strategy: str) -> None:
         assert is_shared(group, *others)
 
 
+def test_records_of_a_close_in_a_parked_join_come_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A cooperative member keeps its partitions meanwhile; a log line tells of its last commit."""
+    with VirtualGroup() as group:
+        group.fill(5, 0, 1, 2, 3)
+        settings: dict[str, Any] = {
+            "partition_assignment_strategy": "cooperative-sticky",
+            "auto_commit_interval_ms": 60_000,
+        }
+        one, two = (group.member("orders", **settings) for _ in range(2))
+        group.poll(one, two, seconds=15)
+        mine = numbers(one)
+        one.enforce_rebalance()
+        group.poll(one, seconds=0.5)
+        assert state_of(one) is MemberState.JOINING
+        one.close()
+        assert "the commit before partitions are given up failed" in caplog.text
+        again = group.poll(two, seconds=SOON_S)[two]
+        places = sorted((it.partition, it.offset) for it in again if it.partition in mine)
+        assert places == [(number, offset) for number in mine for offset in range(5)]
+
+
 def test_a_member_closes_while_its_sync_is_parked() -> None:
     """It closes while the leader's assignor runs, and its partitions would be read by nobody."""
 
