@@ -164,6 +164,7 @@ cdef class ArrowColumns:
         cdef BatchRows rows
         cdef Walk walk
         cdef Walk measured
+        cdef bint has_memory
         rows.topic = self._topic_index(block.stamp.topic)
         rows.partition = block.stamp.partition
         rows.leader_epoch = block.epoch
@@ -173,12 +174,14 @@ cdef class ArrowColumns:
         walk.index = records._index
         walk.next_offset = block.next_offset
         measured = walk
-        with nogil:
+        with nogil:  # once: while a thread is busy, the GIL comes back only every 5 ms
             measure(&measured, &batch, rows_max, bytes_max, self._columns.row_count == 0)
-        self._reserve(&measured.sizes)
-        with nogil:
-            copy(&self._columns, &walk, &batch, &measured)
-            put_common(&self._columns, walk.sizes.row_count, &rows)
+            has_memory = reserve_rows(&self._columns, &measured.sizes)
+            if has_memory:
+                copy(&self._columns, &walk, &batch, &measured)
+                put_common(&self._columns, walk.sizes.row_count, &rows)
+        if not has_memory:
+            _raise_no_memory(&measured.sizes)
         records._at = walk.at
         records._index = walk.index
         block.next_offset = walk.next_offset
@@ -236,9 +239,7 @@ cdef class ArrowColumns:
 
     cdef int _reserve(self, const RowSizes* sizes) except -1:
         if not reserve_rows(&self._columns, sizes):
-            raise MemoryError(
-                f"no memory for Arrow columns: rows {sizes.row_count}, "
-                f"bytes {content_bytes_of(sizes)}")
+            _raise_no_memory(sizes)
         return 0
 
     cdef int32_t _topic_index(self, str topic) except -1:
@@ -251,6 +252,11 @@ cdef class ArrowColumns:
             _put_object(&self._topic_names, name)
             found = self._topics[topic] = len(self._topics)
         return found
+
+
+cdef int _raise_no_memory(const RowSizes* sizes) except -1:
+    raise MemoryError(
+        f"no memory for Arrow columns: rows {sizes.row_count}, bytes {content_bytes_of(sizes)}")
 
 
 cdef int _raise_fault(RecordBlock block, int fault) except -1:
