@@ -30,6 +30,7 @@ from kprod.spark.columns import read_columns
 from kprod.spark.delivery_guarantee import AtLeastOnce, Delivery
 from kprod.spark.options import read_options
 from kprod.spark.task_messages import TaskMessage
+from kprod.spark.unpickling import reduced
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -123,13 +124,18 @@ class KprodFormat(DataSource):
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("kprod")` known to a session.
+    """Make `format("kprod")` known to a session, in this thread.
+
+    Spark looks for data sources of Python in the session that is active in the calling thread. In
+    another thread of the application there is none, nor in any after an interrupt (Ctrl+C), since
+    PySpark then uses another thread of Java. So this makes the session active, too.
 
     Args:
         spark: Classic or Connect; kprod must be installed on its driver (for Connect, the server)
             and its executors.
     """
     spark.dataSource.register(KprodFormat)
+    spark.createDataFrame([], "n int")  # the call of PySpark's interface that makes it active
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -141,6 +147,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
@@ -184,6 +193,9 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
     def __init__(self, delivery: Delivery, schema: StructType) -> None:
         self._delivery = delivery
         self._schema = schema
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.

@@ -31,6 +31,9 @@ __all__ = ["TaskWriter"]
 # some MB for each partition: full batches, followed by few small ones
 GATHERED_BYTES_MAX = 16 << 20
 GATHERED_SHARE = 0.25  # at most, of buffer_memory: some calls in flight while one is gathered
+# Smaller arrays, on average, are made one by a copy, since the producer ends its batches with each
+# array; larger ones fill batches by themselves.
+ARRAY_BYTES_MIN = 4 << 20
 GATHERED_ROWS_MAX = 250_000  # each row may fail with an error of its own
 
 
@@ -118,8 +121,10 @@ class TaskWriter:
     def _send_gathered(self) -> None:
         self._settling.look_up(self._gathered)
         for topic, batches in self._gathered.items():
-            # One array, since the producer ends its batches with each.
-            self._settling.send(topic, pa.Table.from_batches(batches).combine_chunks())
+            table = pa.Table.from_batches(batches)
+            if table.nbytes < ARRAY_BYTES_MIN * len(batches):
+                table = table.combine_chunks()
+            self._settling.send(topic, table)
         self._gathered.clear()
         self._gathered_bytes = 0
         self._gathered_count = 0

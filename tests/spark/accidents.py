@@ -37,10 +37,20 @@ def processes_of(session: int) -> Iterator[tuple[int, str]]:
                 yield int(entry.name), command.decode(errors="replace")
 
 
+def workers_of(session: int) -> list[int]:
+    """Return the Python workers of a session's executors."""
+    daemons = {pid for pid, command in processes_of(session) if TASKS_DAEMON in command}
+    return [pid for pid in daemons if _parent_of(pid) in daemons]
+
+
+def interpreter_of(pid: int) -> str:
+    """Return the interpreter of a process, as its command names it."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+
+
 def kill_worker(session: int, rng: random.Random) -> bool:
     """Kill a Python worker of an executor; return whether there was one."""
-    daemons = {pid for pid, command in processes_of(session) if TASKS_DAEMON in command}
-    return _kill_one([pid for pid in daemons if _parent_of(pid) in daemons], rng)
+    return _kill_one(workers_of(session), rng)
 
 
 def kill_drivers_worker(session: int, rng: random.Random) -> bool:

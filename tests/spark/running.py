@@ -55,7 +55,6 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": path,
         "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
         **(more or {}),

@@ -1,5 +1,6 @@
 """The actions of the tests' Spark programs; see `tests.spark.job`."""
 
+import os
 import random
 import sys
 from argparse import Namespace
@@ -11,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 import kprod.spark
 from kprod.spark.reports import append_report
 from kprod.spark.write_listener import WriteListener
+from tests.spark.accidents import interpreter_of, workers_of
+from tests.spark.cancelling import cancelled
 from tests.spark.faulty import FaultySource
 from tests.spark.random_rows import ZONES, random_rows, random_schema
 
@@ -64,6 +67,12 @@ def save(spark: SparkSession, given: Namespace) -> Any:
     last = kprod.spark.last_write(report)
     sums = rows.selectExpr(*SUMS).collect()[0].asDict()
     return {"sums": sums, "report": None if last is None else last.to_json()}
+
+
+def registered(spark: SparkSession, given: Namespace) -> Any:
+    """The same with a data source that the session was told of, instead of found by its name."""
+    kprod.spark.register(spark)
+    return save(spark, given)
 
 
 def topics(spark: SparkSession, given: Namespace) -> Any:
@@ -178,8 +187,10 @@ def where(spark: SparkSession, given: Namespace) -> Any:
 
     rows = spark.range(0, given.rows, 1, 2).selectExpr("cast(id as string) as value")
     write(rows, options_of(given, "save"))
+    pythons = sorted({interpreter_of(pid) for pid in workers_of(os.getsid(0))})
     found = spark.sparkContext.parallelize(range(2), 2).map(look).collect()
-    return {"tasks": found, "driver": (sys.prefix, str(kprod.spark.__file__))}
+    driver = (sys.prefix, str(kprod.spark.__file__))
+    return {"writers": pythons, "tasks": found, "driver": driver}
 
 
 def for_each_batch(spark: SparkSession, given: Namespace) -> Any:
@@ -338,6 +349,7 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
     each.__name__: each
     for each in (
         save,
+        registered,
         topics,
         as_json,
         json_schemas,
@@ -352,5 +364,6 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
         poison,
         logs,
         partitions,
+        cancelled,
     )
 }

@@ -6,13 +6,11 @@
 import json
 import os
 import random
-import shutil
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyspark
 import pytest
 
 from kprod.clock import SystemClock
@@ -27,6 +25,7 @@ from tests.spark.accidents import (
 )
 from tests.spark.reading import read_topic
 from tests.spark.running import SparkProgram, need_spark
+from tests.spark.work_directory import clean_work
 
 if TYPE_CHECKING:
     from kprod.spark.task_messages import WriteReport
@@ -104,11 +103,8 @@ def work() -> Generator[None]:
         Nothing.
     """
     need_spark()
-    directory = Path(pyspark.__file__).parent / "work"
-    before = set(directory.glob("*"))
-    yield
-    for left in set(directory.glob("*")) - before:
-        shutil.rmtree(left, ignore_errors=True)
+    with clean_work():
+        yield
 
 
 @pytest.mark.may_leak("librdkafka ends its threads in its own time")

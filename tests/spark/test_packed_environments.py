@@ -1,7 +1,8 @@
 """Executors with an environment that the driver's process does not share: the recipes of the docs.
 
 The driver runs in the tests' own environment, where kprod is this tree; executors have it from its
-wheel, in an environment named by its path, and in one that was packed and is unpacked by Spark.
+wheel, in an environment named by its path, and in one that was packed and is unpacked by Spark. Or
+they do not have it, and say so.
 """
 
 import shutil
@@ -15,10 +16,12 @@ import pytest
 
 from kprod.broker import EmbeddedCluster
 from tests.spark.environments import copied_tests, environment_with
-from tests.spark.running import run_job
+from tests.spark.running import SparkProgramError, run_job
+from tests.spark.work_directory import clean_work
 
 ROWS = 10_000
 CLUSTER = ("--master", "local-cluster[1,1,1024]")
+SITE = Path(pyspark.__file__).parent.parent
 VERSION = ".".join(pyspark.__version__.split(".")[:2])
 
 pytestmark = [
@@ -36,15 +39,12 @@ def work() -> Generator[None]:
     Yields:
         Nothing.
     """
-    directory = Path(pyspark.__file__).parent / "work"
-    before = set(directory.glob("*"))
-    yield
-    for left in set(directory.glob("*")) - before:
-        shutil.rmtree(left, ignore_errors=True)
+    with clean_work():
+        yield
 
 
 def test_a_wheel_on_every_node(tmp_path: Path) -> None:
-    """`spark.pyspark.python` is the environment's interpreter."""
+    """`PYSPARK_PYTHON` is the environment's interpreter."""
     python = environment_with(f"pyspark=={VERSION}.*", "venv-pack")
     _run(tmp_path, str(python), expected=str(python.parent.parent))
 
@@ -61,14 +61,43 @@ def test_an_environment_packed_by_venv_pack(tmp_path: Path) -> None:
     _run(tmp_path, "./env/bin/python", f"--conf=spark.archives={archive}#env", expected="/env")
 
 
+@pytest.mark.parametrize("scene", ["save", "registered"], ids=["found by its name", "registered"])
+def test_executors_without_kprod_say_so(tmp_path: Path, scene: str) -> None:
+    """The error has the interpreter and the remedy; the driver has kprod and plans the write."""
+    _link_environment(tmp_path / "bare", "pyspark", "py4j", "pyarrow", "numpy")
+    archive = tmp_path / "env.tar.gz"
+    subprocess.run(["tar", "-czf", archive, "-C", tmp_path / "bare", "."], check=True, timeout=60)
+    _link_environment(tmp_path / "run" / "env", *(each.name for each in SITE.iterdir()))
+    path = {"PYTHONPATH": copied_tests(tmp_path / "path"), "PYSPARK_PYTHON": "./env/bin/python"}
+    with EmbeddedCluster(brokers=1, topics={"save": 3}) as cluster:
+        given = ("--servers", cluster.bootstrap_servers, *CLUSTER)
+        archives = f"--conf=spark.archives={archive}#env"
+        with pytest.raises(SparkProgramError) as raised:
+            run_job(tmp_path / "run", *given, archives, scene, more=path)
+    text = str(raised.value)
+    assert "ModuleNotFoundError: kprod is not installed for this worker: " in text
+    assert "/env/bin/python, Python" in text
+    assert "set PYSPARK_PYTHON to an interpreter that has it" in text
+
+
+def _link_environment(directory: Path, *names: str) -> None:
+    """Make an environment with some of this one's packages, which are not copied."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", directory], check=True, timeout=60
+    )
+    (packages,) = (directory / "lib").glob("python*/site-packages")
+    for name in names:
+        (packages / name).symlink_to(SITE / name)
+
+
 def _run(directory: Path, python: str, *arguments: str, expected: str) -> None:
     # Where the driver's interpreter finds the programs of the tests, and its own kprod.
     path = {"PYTHONPATH": copied_tests(directory / "path"), "PYSPARK_PYTHON": python}
     with EmbeddedCluster(brokers=1, topics={"save": 3}) as cluster:
         given = ("--servers", cluster.bootstrap_servers, "--rows", str(ROWS), *CLUSTER)
-        more = {**path, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        found = run_job(directory / "run", *given, *arguments, "where", more=more)["where"]
+        found = run_job(directory / "run", *given, *arguments, "where", more=path)["where"]
         assert sum(map(len, cluster.records("save").values())) == ROWS
+    assert found["writers"] == [python]
     driver_prefix, driver_package = found["driver"]
     assert driver_prefix == sys.prefix
     for prefix, package in found["tasks"]:

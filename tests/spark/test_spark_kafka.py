@@ -3,12 +3,10 @@
 Also: keys land where Spark's own Kafka sink puts them.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from kprod.spark import writes
@@ -20,6 +18,7 @@ from tests.plugins.spark_artifacts import spark_kafka_jars
 from tests.spark.reading import read_topic, sum_up
 from tests.spark.running import SparkProgram, need_spark, run_job
 from tests.spark.scenes import POISON
+from tests.spark.work_directory import clean_work
 
 ROWS = 2_000_000
 TASK_ROWS = ROWS // 8
@@ -41,11 +40,8 @@ def servers(kafka: KafkaNodes) -> Generator[str]:
     topics = ("save", "dead", "stream", "fault", "by-kprod", "by-spark")
     for topic in topics:
         kafka.create_topic(topic, partitions=6)
-    work = Path(pyspark.__file__).parent / "work"
-    before = set(work.glob("*"))
-    yield kafka.bootstrap_servers
-    for directory in set(work.glob("*")) - before:
-        shutil.rmtree(directory, ignore_errors=True)
+    with clean_work():
+        yield kafka.bootstrap_servers
     delete_topics(kafka.bootstrap_servers, *topics)
 
 

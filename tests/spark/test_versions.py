@@ -36,7 +36,7 @@ def test_every_promised_version(version: str, tmp_path: Path) -> None:
             *("--servers", cluster.bootstrap_servers, "--rows", str(ROWS)),
             *("--schemas", str(SCHEMAS), "--fault", "kill_worker"),
             *("--input", str(tmp_path / "input"), *SCENES),
-            more={**path, "PYSPARK_DRIVER_PYTHON": python},
+            more=path,
             python=python,
         )
         sums = {topic: sum_up(cluster.bootstrap_servers, topic) for topic in ("save", "stream")}
