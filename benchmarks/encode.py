@@ -22,6 +22,7 @@ import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import AppendResult, BatchBuilder
+from kprod._core.record.compression_buffer import CompressionBuffer
 from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod._core.send.send_path import SendMethod, SendPath
@@ -147,6 +148,7 @@ def _byte_rate(encode: Encode, records: Records, codec: Codec, times: int) -> Ca
 
 
 POOL = ChunkPool(64 << 20)
+BUFFER = CompressionBuffer()
 
 
 def _open() -> BatchBuilder:
@@ -173,8 +175,8 @@ def _kprod_append(records: Records) -> None:
 
 def _kprod_batch(records: Records, codec: Codec) -> object:
     builder = _kprod_fill(records)
-    compress = compressor(codec) if codec else None
-    pieces = builder.close(attributes=codec, compress=compress)
+    packed = compressor(codec)(builder.records(BUFFER)) if codec else None
+    pieces = builder.close(attributes=codec, packed=packed)
     builder.chain.release()
     return pieces
 

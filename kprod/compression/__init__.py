@@ -1,7 +1,7 @@
 """Compression of batches: the five codecs, their levels, and bounds on decompression.
 
 Only this package imports codec libraries. A whole batch is compressed in one call, which releases
-the GIL (snappy once for each block of 256 KiB). Reading never trusts a declared length; see
+the GIL (snappy once for each block of 1 MiB). Reading never trusts a declared length; see
 `kprod.compression.limits`.
 
 Thread-safety: see `kprod.compression.codecs`.

@@ -117,24 +117,23 @@ class ProducerBatch(TimerTask):
         if self.pieces is not None:
             self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
 
-    def close(self, attributes: int, compress: "Callable[[bytes], Buffer] | None") -> "list[Piece]":
-        """Encode the batch, if that was not done: a retry sends identical bytes.
+    def close(self, attributes: int, packed: "Buffer | None") -> "list[Piece]":
+        """Encode the batch.
 
         Args:
             attributes: Number of the codec.
-            compress: The codec's function; None for none.
+            packed: The compressed records; None without a codec.
 
         Returns:
             The pieces to send.
         """
-        if self.pieces is None:
-            self.pieces = self.builder.close(
-                producer_id=self.producer_id,
-                producer_epoch=self.producer_epoch,
-                base_sequence=self.base_sequence,
-                attributes=attributes,
-                compress=compress,
-            )
+        self.pieces = self.builder.close(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            attributes=attributes,
+            packed=packed,
+        )
         return self.pieces
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:

@@ -20,8 +20,10 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kprod._core.clock import SystemClock
+from kprod._core.record.compression_buffer import CompressionBuffer
 from kprod._core.send.send_path import SendPath
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import Metadata
@@ -41,6 +43,9 @@ from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer
+
+if TYPE_CHECKING:
+    from kprod.protocol.produce_frame import Piece
 
 PRODUCE_VERSION_MIN = 3  # the first version with record batches (V2)
 POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
@@ -88,7 +93,8 @@ class Sender:
         """
         self._request_bytes_max = settings.max_request_size
         self._attributes = int(compression.compression_type)
-        self._compress: Callable[[bytes], Buffer] | None = None
+        self._compress: Callable[[Buffer], Buffer] | None = None
+        self._compression_buffer = CompressionBuffer()
         if compression.compression_type is not Codec.NONE:
             self._compress = compressor(compression.compression_type, compression.level)
         first = max(PRODUCE_VERSION_MIN, CODECS[self._attributes].first_produce_version)
@@ -200,6 +206,7 @@ class Sender:
     def close(self) -> None:
         """Close all connections; requests in flight are released."""
         self._client.close()
+        self._compression_buffer = CompressionBuffer()  # a closed producer keeps no memory
 
     @property
     def is_idle(self) -> bool:
@@ -281,7 +288,7 @@ class Sender:
         for batch in batches:
             try:
                 self._transaction_manager.assign(batch)
-                pieces = batch.close(self._attributes, self._compress)
+                pieces = batch.pieces or self._encode(batch)  # a retry sends identical bytes
                 queue = batch.queue
                 records = (queue.partition, pieces, batch.builder.encoded_bytes)
                 topics.setdefault(queue.topic, []).append(records)
@@ -296,6 +303,14 @@ class Sender:
         if encoded:
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
+
+    def _encode(self, batch: ProducerBatch) -> "list[Piece]":
+        """Compress and close a batch; return its pieces."""
+        packed: Buffer | None = None
+        if self._compress is not None:
+            batch.builder.seal()
+            packed = self._compress(batch.builder.records(self._compression_buffer))
+        return batch.close(self._attributes, packed)
 
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.

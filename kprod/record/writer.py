@@ -14,6 +14,7 @@ from kprod._core.memory.chunk import Chunk
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.record.batch_builder import AppendResult, BatchBuilder
 from kprod._core.record.batch_rewrite import rewrite_log_append_time, rewrite_offsets
+from kprod._core.record.compression_buffer import CompressionBuffer
 from kprod.compression import compressor
 from kprod.errors import LocalProtocolError
 from kprod.model import Codec
@@ -55,8 +56,10 @@ def write_batch(
                 f"offset {record[0]} where {base_offset + index} comes next in the batch"
             )
         _append(builder, record)
-    compress = None if codec is Codec.NONE else compressor(codec)
-    batch = bytearray().join(builder.close(attributes=codec, compress=compress))
+    packed = None
+    if codec is not Codec.NONE:
+        packed = compressor(codec)(builder.records(CompressionBuffer()))
+    batch = bytearray().join(builder.close(attributes=codec, packed=packed))
     if log_append_time_ms is not None:
         rewrite_log_append_time(batch, log_append_time_ms)
     rewrite_offsets(batch, base_offset, _UNKNOWN_LEADER_EPOCH)

@@ -24,9 +24,9 @@ def test_golden_stream() -> None:
     assert snappy.compress(b"") == HEADER
 
 
-def test_blocks_of_256_kib() -> None:
-    """A payload is cut every 256 KiB, so that the GIL is released rarely."""
-    payload = random.Random(5).randbytes((256 << 10) * 2 + 7)
+def test_blocks_of_1_mib() -> None:
+    """A payload is cut every 1 MiB: a batch of usual size releases the GIL once."""
+    payload = random.Random(5).randbytes((1 << 20) * 2 + 7)
     packed = snappy.compress(payload)
     sizes = []
     position = len(HEADER)
@@ -35,7 +35,7 @@ def test_blocks_of_256_kib() -> None:
         block = packed[position + 4 : position + 4 + length]
         sizes.append(cramjam.snappy.decompress_raw_len(block))
         position += 4 + length
-    assert sizes == [256 << 10, 256 << 10, 7]
+    assert sizes == [1 << 20, 1 << 20, 7]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 32 << 10, 1 << 20])

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kprod.compression import Buffer
 from kprod.errors import BufferTimeout, KprodError, Purged, UnknownPartition
 from kprod.protocol.error_table import error_for
 from tests.producer.bench import TOPIC, Bench, Carried
@@ -284,7 +285,7 @@ class SettlingMachine(RuleBasedStateMachine):
             self._answer(carried, 0)
         self.bench.turn()
 
-    def encode(self, plain: bytes) -> Any:
+    def encode(self, plain: Buffer) -> Any:
         """Compress, or fail once."""
         if self.codec_fails:
             self.codec_fails = False

@@ -31,6 +31,7 @@ from kprod._core.outcome import batch_result
 from kprod._core.record import batch_builder as batch
 from kprod._core.record import (
     batch_reader,
+    compression_buffer,
     kept_records,
     message_set_builder,
     message_set_reader,
@@ -329,6 +330,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         _in_a_loop(lambda: async_send.LoopMemoryWaiter(1, False, 2_048))
     ),
     "BatchBuilder": _builder,
+    "CompressionBuffer": compression_buffer.CompressionBuffer,
     "BufferHold": lambda: record_iterator.BufferHold(b"abc"),
     "PartitionStamp": lambda: blocks.PartitionStamp("orders", 0),
     "RecordBlock": _record_block,

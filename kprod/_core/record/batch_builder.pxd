@@ -42,12 +42,8 @@ cdef class BatchBuilder:
     cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
+    cdef int _replace_records(self, packed) except -1
     cdef unsigned char* _header_memory(self) except NULL
     cdef int _write_producer(
         self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
     ) except -1
-
-
-cpdef Py_ssize_t record_size_bound(
-    Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
-) noexcept

@@ -1,10 +1,11 @@
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import Buffer
 
 from kprod._core.memory.chunk import Chunk, ChunkPart
 from kprod._core.memory.chunk_pool import ChunkChain
+from kprod._core.record.compression_buffer import CompressionBuffer
 
 class AppendResult(enum.IntEnum):
     APPENDED = 0
@@ -33,7 +34,7 @@ class BatchBuilder:
     ) -> AppendResult: ...
     def add_chunk(self, chunk: Chunk) -> None: ...
     def seal(self) -> None: ...
-    def records(self) -> bytes: ...
+    def records(self, buffer: CompressionBuffer) -> memoryview: ...
     def close(
         self,
         *,
@@ -41,11 +42,9 @@ class BatchBuilder:
         producer_epoch: int = -1,
         base_sequence: int = -1,
         attributes: int = 0,
-        compress: Callable[[bytes], bytes | bytearray | memoryview] | None = None,
+        packed: Buffer | None = None,
     ) -> list[bytes | bytearray | memoryview | ChunkPart]: ...
     def pieces(self) -> list[bytes | bytearray | memoryview | ChunkPart]: ...
     def rewrite_producer(
         self, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> None: ...
-
-def record_size_bound(key_bytes: int, value_bytes: int, headers_bytes: int) -> int: ...

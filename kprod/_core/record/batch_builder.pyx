@@ -27,11 +27,12 @@ from libc.string cimport memcpy
 
 from kprod._core.arguments cimport expose
 from kprod._core.record.batch_header cimport BatchHeader, put_checksum, put_header, put_producer
-from kprod._core.record.batch_pieces cimport checksum_of, chunk_parts, copied_records
+from kprod._core.record.batch_pieces cimport checksum_of, chunk_parts
+from kprod._core.record.compression_buffer cimport CompressionBuffer
 from kprod._core.memory.chunk cimport Chunk
 from kprod._core.memory.chunk_pool cimport ChunkChain, Piece
 from kprod._core.record.header_section cimport encode_header_section
-from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, CODEC_MASK, RECORD_OVERHEAD_BYTES_MAX
+from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, CODEC_MASK
 from kprod._core.prefetch cimport prefetch_lines
 from kprod._core.varint cimport put_varint, put_varlong, varint_size, varlong_size
 
@@ -258,14 +259,21 @@ cdef class BatchBuilder:
                 self._spare_bytes = 0
                 self.chain.trim(self._piece_index + 1)
 
-    def records(self) -> bytes:
-        """Return a copy of the records, uncompressed, without the batch's header."""
-        return copied_records(self.chain, self._piece_index + 1, self._at)
+    def records(self, CompressionBuffer buffer not None) -> memoryview:
+        """Return a copy of the records, uncompressed, without the batch's header.
+
+        Args:
+            buffer: Holds the copy.
+
+        Returns:
+            A view of the buffer, which its next use overwrites.
+        """
+        return buffer.filled(self.chain, self._piece_index + 1, self._at)
 
     def close(
         self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1,
         int attributes=0,
-        compress=None,
+        packed=None,
     ):
         """Seal the batch and write its header and checksum.
 
@@ -274,32 +282,34 @@ cdef class BatchBuilder:
             producer_epoch: −1 without idempotence.
             base_sequence: Sequence of the first record; −1 without idempotence.
             attributes: Codec, transactional and control bits of the header.
-            compress: Called once with all records as bytes; needed if the codec bits are not 0.
+            packed: All `records`, compressed, bytes-like; needed if the codec bits are not 0. They
+                are copied into the chain if they fit, and the rest of its memory returns to the
+                pool: a caller that waits for memory fills it while the next batch is compressed.
 
         Returns:
             The batch's pieces in order, buffers to be written one after the other, in a list that
-            must not be changed. They refer to the chain unless the batch is compressed.
+            must not be changed. They refer to the chain unless compression has made them longer.
 
         Raises:
-            LocalProtocolError: The batch is closed already or has no records, or the codec bits and
-                `compress` do not agree.
+            LocalProtocolError: The batch is closed already or has no records, or compressed records
+                are given without codec bits, or the other way round.
         """
         cdef BatchHeader header
         if self._wire_pieces is not None:
             raise LocalProtocolError("a batch was closed twice")
         if self.record_count == 0:
             raise LocalProtocolError("a batch without records was closed")
-        if bool(attributes & CODEC_MASK) != (compress is not None):
-            raise LocalProtocolError(f"attributes {attributes:#x} and the compressor do not agree")
+        if bool(attributes & CODEC_MASK) != (packed is not None):
+            given = "no" if packed is None else "the"
+            raise LocalProtocolError(
+                f"a batch with attributes {attributes:#x} was given {given} compressed records"
+            )
         self.seal()
-        if compress is None:
+        if packed is None:
             self._wire_pieces = chunk_parts(self.chain, self._at)
             self.encoded_bytes = self.size_bytes
         else:
-            self._header = bytearray(BATCH_OVERHEAD_BYTES)
-            packed = compress(self.records())
-            self._wire_pieces = [memoryview(self._header).toreadonly(), packed]
-            self.encoded_bytes = BATCH_OVERHEAD_BYTES + len(packed)
+            self._replace_records(packed)
         header.size_bytes = self.encoded_bytes
         header.attributes = <int16_t>attributes
         header.record_count = self.record_count
@@ -308,6 +318,32 @@ cdef class BatchBuilder:
         put_header(self._header_memory(), &header)
         self._write_producer(producer_id, producer_epoch, base_sequence)
         return self._wire_pieces
+
+    cdef int _replace_records(self, packed) except -1:
+        """Write the compressed records over the uncompressed ones, and shorten the chain.
+
+        Those that compression has made longer than the chain keep their own memory.
+        """
+        cdef Py_buffer view
+        cdef const unsigned char* source
+        cdef Py_ssize_t size
+        cdef bint is_viewed = expose(packed, &view, &source, &size, "compressed records")
+        try:
+            self.encoded_bytes = BATCH_OVERHEAD_BYTES + size
+            if self.encoded_bytes > self.chain.lent_bytes:
+                self._header = bytearray(BATCH_OVERHEAD_BYTES)
+                self._wire_pieces = [memoryview(self._header).toreadonly(), packed]
+                return 0
+            self._piece_index = 0
+            self._at = self.chain.pieces[0].memory + BATCH_OVERHEAD_BYTES
+            self._room_bytes = self.chain.pieces[0].capacity_bytes - BATCH_OVERHEAD_BYTES
+            self._put(source, size)
+        finally:
+            if is_viewed:
+                PyBuffer_Release(&view)
+        self.chain.trim(self._piece_index + 1)
+        self._wire_pieces = chunk_parts(self.chain, self._at)
+        return 0
 
     cdef unsigned char* _header_memory(self) except NULL:
         if self._header is None:
@@ -362,22 +398,3 @@ cdef inline int _check_size(const RecordFields* record) except -1:
             f"a record of {size} bytes is larger than any batch, {BATCH_BYTES_MAX} bytes"
         )
     return 0
-
-
-cpdef Py_ssize_t record_size_bound(
-    Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
-) noexcept:
-    """Return an upper bound of the size of a batch that holds only this record.
-
-    Args:
-        key_bytes: −1 for null.
-        value_bytes: −1 for null.
-        headers_bytes: Size of the encoded header section, count included; 1 without headers.
-
-    Source: Kafka AbstractRecords.estimateSizeInBytesUpperBound (clients 4.3.1).
-    """
-    return (
-        <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX
-        + varint_size(<int32_t>key_bytes) + max(key_bytes, 0)
-        + varint_size(<int32_t>value_bytes) + max(value_bytes, 0) + headers_bytes
-    )

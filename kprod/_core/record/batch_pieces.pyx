@@ -2,22 +2,20 @@
 # cython: nonecheck=True, auto_pickle=False
 """The bytes of a batch as a list of buffers, in the order in which they are sent.
 
-Without compression the pieces are the chunks of the batch's chain, header included. With
-compression they are the header and the compressed records.
+The pieces are the chunks of the batch's chain, header included; or the header and the compressed
+records, if compression has made them longer than the chain.
 
 Thread-safety: none of its own; a closed batch belongs to the sender.
 Source: Kafka DefaultRecordBatch (clients 4.3.1) for the bytes that the checksum covers.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_SIZE
-from libc.string cimport memcpy
 
 from kprod._core.memory.chunk cimport Chunk, ChunkPart, part_of
 from kprod._core.memory.chunk_pool cimport ChunkChain
 from kprod._core.collector cimport untrack
 from kprod._core.checksum cimport crc32c
-from kprod._core.layout cimport ATTRIBUTES_OFFSET, BATCH_OVERHEAD_BYTES
+from kprod._core.layout cimport ATTRIBUTES_OFFSET
 
 
 cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
@@ -30,32 +28,6 @@ cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
         pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
     (<ChunkPart>pieces[PyList_GET_SIZE(pieces) - 1]).size_bytes = end - chunk.memory
     return pieces
-
-
-cdef bytes copied_records(ChunkChain chain, Py_ssize_t piece_count, const unsigned char* end):
-    """Copy the records in the first chunks, without the batch's header.
-
-    The records end at `end` in the last of these chunks.
-    """
-    cdef Py_ssize_t size = end - chain.pieces[piece_count - 1].memory - BATCH_OVERHEAD_BYTES
-    cdef Py_ssize_t index
-    for index in range(piece_count - 1):
-        size += chain.pieces[index].capacity_bytes
-    cdef bytes copy = PyBytes_FromStringAndSize(NULL, size)
-    cdef unsigned char* at = <unsigned char*>PyBytes_AS_STRING(copy)
-    cdef unsigned char* start
-    cdef Py_ssize_t part
-    for index in range(piece_count):
-        start = chain.pieces[index].memory
-        part = chain.pieces[index].capacity_bytes
-        if index == piece_count - 1:
-            part = end - start
-        if index == 0:
-            start += BATCH_OVERHEAD_BYTES
-            part -= BATCH_OVERHEAD_BYTES
-        memcpy(at, start, part)
-        at += part
-    return copy
 
 
 cdef unsigned int checksum_of(list pieces) except? 0:

@@ -28,9 +28,8 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t
 
 from kprod._core.arguments cimport expose, plain_text, whole
-from kprod._core.record.batch_builder cimport (
-    APPENDED, BatchBuilder, RecordFields, record_size_bound,
-)
+from kprod._core.record.batch_builder cimport APPENDED, BatchBuilder, RecordFields
+from kprod._core.record.record_size cimport record_size_bound
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.memory.chunk_pool cimport ChunkPool
 from kprod._core.clock cimport SystemClock

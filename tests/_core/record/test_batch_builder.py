@@ -1,17 +1,21 @@
 """The V2 batch builder against the golden bytes, and its rejections."""
 
 import mmap
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kprod._core.memory.chunk_pool import ChunkPool
-from kprod._core.record.batch_builder import AppendResult, BatchBuilder, record_size_bound
+from kprod._core.record.batch_builder import AppendResult, BatchBuilder
+from kprod._core.record.compression_buffer import CompressionBuffer
+from kprod._core.record.record_size import record_size_bound
 from kprod.errors import LocalProtocolError
 from kprod.model import Record
 from kprod.record.reader import read_records
 from tests.oracle import record_v2
+from tests.oracle.crc32c import crc32c
 
 # Decoded and CRC-checked by kafka-python; record_formats 3.3.
 GOLDEN_PLAIN = bytes.fromhex(
@@ -114,27 +118,77 @@ def test_sealing_gives_spare_chunks_back() -> None:
     assert pool.lent_bytes == 128
 
 
-def test_compressed_records_leave_the_chain() -> None:
-    """The compressor sees all records once; the result is behind a header of its own."""
+def _long_builder(pool: ChunkPool, records: int = 40) -> BatchBuilder:
+    builder = _builder(pool)
+    for number in range(records):
+        assert _append(builder, BASE_MS, b"k", b"%032d" % number) is AppendResult.APPENDED
+    return builder
+
+
+def test_records_are_copied_into_one_piece() -> None:
+    """All of them without the header, from as many chunks as there are."""
+    builder = _long_builder(_pool())
+    plain = bytes(builder.records(CompressionBuffer()))
+    assert plain == b"".join(builder.close())[61:]
+
+
+def test_a_buffer_is_used_again() -> None:
+    """A shorter copy after a longer one ends where its own records end."""
+    buffer = CompressionBuffer()
+    assert len(_long_builder(_pool()).records(buffer)) == 1_600
+    first = _golden_builder().records(buffer)
+    assert first == GOLDEN_PLAIN[61:]
+    assert _golden_builder().records(buffer).obj is first.obj
+
+
+def test_a_buffer_grows_beside_a_view_that_is_kept() -> None:
+    """An error's traceback may keep the last view."""
+    buffer = CompressionBuffer()
+    kept = _golden_builder().records(buffer)
+    assert len(_long_builder(_pool()).records(buffer)) == 1_600
+    assert kept == GOLDEN_PLAIN[61:]
+
+
+def test_the_memory_of_a_huge_batch_is_not_kept() -> None:
+    """Above 4 MiB each copy has its own."""
+    buffer = CompressionBuffer()
+    builder = _builder(_pool(1 << 24, small=1 << 23, large=1 << 23), 1 << 23)
+    assert _append(builder, BASE_MS, None, bytes(5 << 20)) is AppendResult.APPENDED
+    assert builder.records(buffer).obj is not builder.records(buffer).obj
+
+
+def test_compressed_records_give_memory_back() -> None:
+    """They are written over the others, and the chunks behind them return to the pool at once."""
+    pool = _pool()
+    builder = _long_builder(pool)
+    assert pool.lent_bytes == 128 + 6 * 256
+    packed = bytes(range(200))
+    closed = b"".join(builder.close(attributes=4, packed=packed))
+    assert closed[61:] == packed
+    assert builder.encoded_bytes == len(closed) == 61 + 200
+    assert pool.lent_bytes == builder.chain.lent_bytes == 128 + 256
+    builder.chain.release()
+    assert pool.lent_bytes == 0
+
+
+@pytest.mark.parametrize("size", [66, 67, 68, 128 - 61, 128 - 60, 300])
+def test_compressed_records_of_any_size(size: int) -> None:
+    """Where they fill the chain, and where they are longer than it."""
     builder = _golden_builder()
-    seen: list[bytes] = []
-
-    def squeeze(records: bytes) -> bytes:
-        seen.append(records)
-        return b"squeezed"
-
-    pieces = builder.close(attributes=4, compress=squeeze)
-    assert seen == [GOLDEN_PLAIN[61:]]
-    assert bytes(pieces[1]) == b"squeezed"
-    assert builder.encoded_bytes == 61 + 8
+    packed = bytes([7]) * size
+    closed = b"".join(builder.close(attributes=1, packed=packed))
+    assert closed[61:] == packed
+    assert struct.unpack_from(">i", closed, 8) == (len(closed) - 12,)
+    assert struct.unpack_from(">I", closed, 17) == (crc32c(closed[21:]),)
+    assert builder.chain.lent_bytes == 128
 
 
 @pytest.mark.parametrize("attributes", [0, 2])
-def test_codec_and_compressor_must_agree(attributes: int) -> None:
-    """A codec without compressor, or the reverse, is a fault of the caller."""
-    compress = None if attributes else bytes
-    with pytest.raises(LocalProtocolError, match="do not agree"):
-        _golden_builder().close(attributes=attributes, compress=compress)
+def test_codec_and_compressed_records_must_agree(attributes: int) -> None:
+    """A codec without compressed records, or the reverse, is a fault of the caller."""
+    packed = None if attributes else b"squeezed"
+    with pytest.raises(LocalProtocolError, match="compressed records"):
+        _golden_builder().close(attributes=attributes, packed=packed)
 
 
 def test_an_empty_batch_is_not_closed() -> None:
@@ -149,9 +203,9 @@ def test_size_bound_of_the_known_example() -> None:
 
 
 def test_a_compressed_batch_gets_another_producer() -> None:
-    """The header before the compressed bytes is rewritten, and nothing behind it."""
+    """The producer in its header is rewritten, and nothing behind that."""
     builder = _golden_builder()
-    closed = b"".join(builder.close(attributes=1, compress=lambda _: b"squeezed"))
+    closed = b"".join(builder.close(attributes=1, packed=b"squeezed"))
     builder.rewrite_producer(4242, 7, 2**31 - 1)
     rewritten = b"".join(builder.pieces())
     assert rewritten[57:] == closed[57:]
@@ -160,15 +214,15 @@ def test_a_compressed_batch_gets_another_producer() -> None:
         producer_epoch=7,
         base_sequence=2**31 - 1,
         attributes=1,
-        compress=lambda _: b"squeezed",
+        packed=b"squeezed",
     )
     assert rewritten == b"".join(again)
 
 
 def test_a_compressed_batch_in_a_request_is_not_rewritten() -> None:
-    """Its header is no pooled memory, but a socket reads it all the same."""
+    """A socket reads its header."""
     builder = _golden_builder()
-    closed = b"".join(builder.close(attributes=1, compress=lambda _: b"squeezed"))
+    closed = b"".join(builder.close(attributes=1, packed=b"squeezed"))
     builder.chain.hold()
     with pytest.raises(LocalProtocolError, match="held 2 times"):
         builder.rewrite_producer(4242, 7, 100)
