@@ -2,7 +2,7 @@
 
 Reading continues up to a bound while a request is being processed, so that the end of the stream is
 seen early and further requests are ready. Those that came before the end are processed, as in
-Kafka.
+Kafka; the socket is closed at once.
 
 No client can delay the others: a turn ends after `REQUESTS_PER_TURN` requests or
 `RESPONSE_BYTES_PER_TURN` bytes of responses; the remaining requests wait for the next step.
@@ -174,6 +174,8 @@ class Connection:
         self._hung = True
         self._frames.clear()
         self._waiting_bytes = 0
+        if self._has_ended:
+            self.abort("the client closed the connection")
         self._hold_requests(has_progressed=False)
 
     def mute(self, delay_ms: int) -> None:
@@ -187,6 +189,8 @@ class Connection:
 
     def close(self) -> None:
         """Close after all queued bytes are written."""
+        if self._has_ended:
+            self.abort("the client closed the connection")
         self._closing = True
         self._write()
         self.watch()
@@ -219,13 +223,13 @@ class Connection:
 
     def watch(self) -> None:
         """Update which socket events the network watches."""
-        if self.is_closed:
+        if self.is_closed or self._has_ended:
             return
         awake = not self._owner.is_stalled
         has_room = (
             len(self._frames) < WAITING_FRAMES_MAX and self._waiting_bytes < WAITING_BYTES_MAX
         )
-        if self._has_ended or (self._frames and self._host.requests.is_tight):
+        if self._frames and self._host.requests.is_tight:
             has_room = False
         has_output = bool(self._unsent) or (self._tls is not None and self._tls.has_output)
         self._owner.network.watch(
@@ -285,6 +289,14 @@ class Connection:
         self._hold_responses(has_progressed=False)
         self.watch()
 
+    def _end(self) -> None:
+        """Close the socket; `_end_turn` ends the connection after the last request."""
+        self._has_ended = True
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._owner.network.watch(self._carrier, self, readable=False, writable=False)
+        self._stream.close()
+
     def _take_request(self) -> None:
         frame = self._frames.popleft()
         self._waiting_bytes -= len(frame)
@@ -323,7 +335,7 @@ class Connection:
             if count is None:
                 return
             if count == 0:
-                self._has_ended = True  # `_end_turn` closes, after the last request
+                self._end()
                 return
             if not self._take(count):
                 return
@@ -349,11 +361,13 @@ class Connection:
         self._enqueue(memoryview(frame))
 
     def _enqueue(self, piece: memoryview) -> None:
-        if not self.is_closed and piece:
+        if piece and not (self.is_closed or self._has_ended):
             self._unsent.append(piece)
             self._unsent_bytes += len(piece)
 
     def _write(self) -> None:
+        if self._has_ended:
+            return
         if self._tls is not None and not self._flush_tls(self._tls):
             return
         while self._unsent and not self._owner.is_stalled:
@@ -361,10 +375,7 @@ class Connection:
             try:
                 count = self._stream.send(pieces)
             except OSError as error:
-                if self._closing or not self._has_ended:
-                    self.abort(f"writing failed: {error}")
-                self._unsent.clear()  # nobody reads these, but requests may wait
-                self._unsent_bytes = 0
+                self.abort(f"writing failed: {error}")
                 return
             if not count:
                 break

@@ -32,8 +32,7 @@ def reduced(writer: object) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
 
 def _loader() -> Callable[[bytes], Any]:
     def load(pickled: bytes) -> Any:
-        import pickle  # noqa: PLC0415, S403 - its module's own imports do not travel
-        import socket  # noqa: PLC0415
+        import socket  # noqa: PLC0415 - its module's own imports do not travel
         import sys  # noqa: PLC0415
 
         try:
@@ -48,7 +47,10 @@ def _loader() -> Callable[[bytes], Any]:
                 ' on Spark has the ways under "On a cluster"'
             )
             raise ModuleNotFoundError(text, name="kprod") from None
-        kind, state = pickle.loads(pickled)  # noqa: S301 - Spark's own way to its workers
+        from pyspark.serializers import CPickleSerializer  # noqa: PLC0415
+
+        serializer: Any = CPickleSerializer()
+        kind, state = serializer.loads(pickled)  # Spark's own way to its workers
         writer = kind.__new__(kind)
         vars(writer).update(state)
         return writer
