@@ -59,7 +59,13 @@ class Departure:
         self._failures = 0
 
     def begin(
-        self, member_id: str, reason: str, now_ms: int, on_left: Callable[[], object]
+        self,
+        member_id: str,
+        reason: str,
+        now_ms: int,
+        on_left: Callable[[], object],
+        *,
+        is_joining: bool,
     ) -> None:
         """Tell the coordinator of a member that has left; an earlier departure is told no more.
 
@@ -68,8 +74,9 @@ class Departure:
             reason: The reason, for the brokers' logs.
             now_ms: Monotonic time.
             on_left: See `then`.
+            is_joining: Whether a join of this member waits for its response; one of an earlier
+                membership does not count.
         """
-        is_joining = self._rounds.is_waiting
         if member_id or is_joining:
             self._end()
             self._is_open = True

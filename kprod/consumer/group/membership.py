@@ -291,9 +291,10 @@ class Membership:
         self, reason: str, now_ms: int, on_left: Callable[[], object], *, tells: bool
     ) -> None:
         member_id, self.identity = self.identity.member_id, Identity()
+        is_joining = self._rounds.end_membership()
         self.offers.forget()
         if tells:
-            self._departure.begin(member_id, reason, now_ms, on_left)
+            self._departure.begin(member_id, reason, now_ms, on_left, is_joining=is_joining)
         else:
             on_left()
 

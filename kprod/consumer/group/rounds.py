@@ -40,6 +40,12 @@ class Rounds:
         self._ticket = ticket
         self._on_answer = on_answer
         self.is_waiting: bool = False
+        self._is_present = False  # whether that request is the present membership's
+
+    def end_membership(self) -> bool:
+        """Return whether a request of the membership that ends waits for its response."""
+        was_present, self._is_present = self._is_present, False
+        return was_present
 
     def send(self, make: Callable[[], CoordinatorRequest], now_ms: int) -> int:
         """Send a request, unless one waits for its response.
@@ -56,10 +62,10 @@ class Rounds:
         if not self._link.ready(now_ms):
             return self._link.wait_ms(now_ms)
         ticket = self._ticket()
-        self.is_waiting = True
+        self.is_waiting = self._is_present = True
 
         def complete(outcome: Outcome) -> None:
-            self.is_waiting = False
+            self.is_waiting = self._is_present = False
             self._on_answer(outcome, ticket)
 
         self._link.send(make(), complete, now_ms)

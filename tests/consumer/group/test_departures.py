@@ -153,8 +153,9 @@ def test_a_late_response_to_a_join_of_a_former_membership_changes_nothing(
     assert [it.message for it in caplog.records if it.levelname == "ERROR"] == []
 
 
-def test_a_member_closes_while_it_looks_for_the_coordinator() -> None:
-    """It leaves when the coordinator is found."""
+@pytest.mark.parametrize("unsubscribes", [False, True])
+def test_a_member_closes_while_it_looks_for_the_coordinator(*, unsubscribes: bool) -> None:
+    """It leaves when the coordinator is found, though it has unsubscribed a moment ago."""
     with VirtualGroup() as group:
         one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
         group.poll(one, two, seconds=15)
@@ -162,6 +163,8 @@ def test_a_member_closes_while_it_looks_for_the_coordinator() -> None:
         group.world.cluster.faults.fail_next(ApiKey.FIND_COORDINATOR, code, times=3)
         group.world.cluster.disconnect_clients(0)
         group.pass_time(0.05)
+        if unsubscribes:
+            two.unsubscribe()
         two.close()
         assert is_shared(group, one)
 
@@ -180,18 +183,28 @@ def test_a_static_member_closes_for_good_while_its_first_join_is_parked() -> Non
         assert is_shared(group, one)
 
 
-def test_a_close_waits_for_the_end_of_an_earlier_membership() -> None:
-    """The consumer has unsubscribed a moment ago, while the coordinator was moving."""
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_close_of_the_next_membership_tells_of_the_earlier_one(*, is_known: bool) -> None:
+    """It has unsubscribed while its join was parked; the next membership has sent nothing yet."""
     with VirtualGroup() as group:
-        one, two = (group.member("orders", enable_auto_commit=False) for _ in range(2))
-        group.poll(one, two, seconds=15)
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        group.world.cluster.faults.fail_next(ApiKey.FIND_COORDINATOR, code, times=3)
-        group.world.cluster.disconnect_clients(0)
-        group.pass_time(0.05)
+        one = group.member("orders")
+        group.poll(one)
+        two = group.member()
+        if not is_known:
+            group.world.cluster.faults.delay(ApiKey.JOIN_GROUP, 500)
+        two.subscribe("orders")
+        pass_until(group, two, MemberState.JOINING)
+        group.pass_time(0.2)
+        assert bool(group_of(two).membership.identity.member_id) is is_known
         two.unsubscribe()
+        two.subscribe("orders")
+        before_ms = group.world.clock.now_ms()
         two.close()
-        assert is_shared(group, one)
+        assert group.world.clock.now_ms() - before_ms <= 1_000
+        assert member_count(group) == 1
+        group.world.cluster.faults.clear()
+        three = group.member("orders")
+        assert is_shared(group, one, three)
 
 
 def test_a_member_closes_while_its_heartbeat_is_in_flight() -> None:
