@@ -43,6 +43,7 @@ RESPONSE_BYTES_PER_TURN = 256 << 10
 # How many times one connection may read before others get their turn.
 _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
+_CLIENT_ENDED = "the client closed the connection"
 
 
 class Host(Scheduler, LoginHost, Protocol):
@@ -175,7 +176,7 @@ class Connection:
         self._frames.clear()
         self._waiting_bytes = 0
         if self._has_ended:
-            self.abort("the client closed the connection")
+            self.abort(_CLIENT_ENDED)
         self._hold_requests(has_progressed=False)
 
     def mute(self, delay_ms: int) -> None:
@@ -190,7 +191,7 @@ class Connection:
     def close(self) -> None:
         """Close after all queued bytes are written."""
         if self._has_ended:
-            self.abort("the client closed the connection")
+            self.abort(_CLIENT_ENDED)
         self._closing = True
         self._write()
         self.watch()
@@ -284,7 +285,7 @@ class Connection:
         if self._unsent and not self.is_closed:
             self._write()
         if self._has_ended and not self._frames:
-            self.abort("the client closed the connection")
+            self.abort(_CLIENT_ENDED)
         self._hold_requests(has_progressed=has_progressed)
         self._hold_responses(has_progressed=False)
         self.watch()

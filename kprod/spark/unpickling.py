@@ -1,9 +1,9 @@
-"""Pickles that say what is missing where they are loaded without kprod.
+"""The pickle of a writer, whose loading without kprod raises an error with the remedy.
 
 A writer is loaded by its class's name, so an executor without kprod would only say that there is
 no such module. Therefore the function that loads it travels by its code: cloudpickle, which Spark
 uses, does so with a function that is defined inside another. It may use nothing but what every
-Python has.
+Python with PySpark has.
 
 Thread-safety: pure functions.
 """
