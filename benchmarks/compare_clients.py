@@ -26,13 +26,12 @@ import race_brokers
 from measure import child_figures
 from race_brokers import RaceBroker
 from race_clients import CLIENTS, Load
-from race_java import race_java
+from race_java import JAVA, race_java
 from race_table import write_table
 from report import Contestant, Report, main
 from report_values import Metric
 
 LIMIT = "broker's limit"
-JAVA = "Java"
 NAMES = (LIMIT, *CLIENTS, JAVA)
 SECONDS = 30.0
 SECONDS_QUICK = 0.25

@@ -7,26 +7,30 @@ Its rate and CPU time are taken after the warm-up: between the first and the las
 the tool prints every second. A run too short for that counts as a whole. The tool takes a
 number of records, not a duration: a run that was too short is repeated with more.
 
+The tool draws each record's value at random from the lines of a file, and sends no keys.
+
 Thread-safety: one thread, the caller's.
 Source: Kafka 4.3.1, org.apache.kafka.tools.ProducerPerformance; bin/kafka-run-class.sh.
 """
 
 import os
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from race_brokers import ROOT
 
-VALUE_BYTES = 100
+JAVA = "Java"
 REPORT_MS = 1_000
 WARM_UP_S = 5.0  # Java's compiler is done by then
 LINES_MIN = 4  # after the warm-up, for a rate between the first and the last
-RATE_GUESS = 700_000  # records/s, which decides how many records make the time that is asked for
+BYTES_GUESS = 70e6  # a second, which decides how many records make the time that is asked for
 GROWTH = 1.15  # a run is prepared for this multiple of the last one's rate
 TRIES = 4
 SETTINGS = {
@@ -47,6 +51,43 @@ _LINE = re.compile(r"^(\d+) records sent")
 
 
 @dataclass(frozen=True, slots=True)
+class JavaLoad:
+    """The records that the tool sends.
+
+    Attributes:
+        values: At least one, none with a line feed; each as likely as another.
+        codec: Kafka's name of it.
+    """
+
+    values: Sequence[bytes] = (b"v" * 100,)
+    codec: str = "none"
+
+    def rate_guess(self) -> float:
+        """Return records/s to start from."""
+        return BYTES_GUESS / statistics.fmean(map(len, self.values))
+
+    def options(self, total: int, payload: Path) -> list[str]:
+        """Write the tool's options.
+
+        Args:
+            total: Records to send.
+            payload: File with the values, one a line.
+
+        Returns:
+            All but broker and topic.
+        """
+        settings = {**SETTINGS, "compression.type": self.codec}
+        return [
+            *("--num-records", str(total), "--payload-file", str(payload)),
+            *("--throughput", "-1", "--reporting-interval", str(REPORT_MS)),
+            *("--command-property", *(f"{name}={value}" for name, value in settings.items())),
+        ]
+
+
+HEADLINE = JavaLoad()
+
+
+@dataclass(frozen=True, slots=True)
 class _Moment:
     """The observations at one line of the tool."""
 
@@ -56,13 +97,16 @@ class _Moment:
     peak_bytes: float
 
 
-def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
+def race_java(
+    address: str, topic: str, seconds: float, load: JavaLoad = HEADLINE
+) -> Mapping[str, float]:
     """Run the tool, until a run has lasted long enough after its warm-up.
 
     Args:
         address: `host:port`.
         topic: Exists.
         seconds: How long at least.
+        load: The records to send.
 
     Returns:
         As `Load.figures`, of the last run; `offset` is of all of them.
@@ -70,25 +114,26 @@ def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
     Raises:
         RuntimeError: The tool failed, or grew faster from each run to the next.
     """
-    rate, offset = float(RATE_GUESS), 0
-    spare_s = WARM_UP_S + 2 if seconds > WARM_UP_S else 0  # a glance counts as a whole
-    for _ in range(TRIES):
-        total = int(rate * (seconds + spare_s))
-        figures = _run(address, topic, total)
-        offset += total
-        if figures["elapsed_s"] >= seconds:
-            return {**figures, "offset": offset}
-        rate = max(rate, figures["count"] / figures["elapsed_s"]) * GROWTH
+    rate, offset = load.rate_guess(), 0
+    spare_s = WARM_UP_S + 2 if seconds >= WARM_UP_S else 0  # a glance counts as a whole
+    with tempfile.NamedTemporaryFile(prefix="kprod-race-") as payload:
+        payload.write(b"\n".join(load.values))
+        payload.flush()
+        for _ in range(TRIES):
+            total = int(rate * (seconds + spare_s))
+            options = load.options(total, Path(payload.name))
+            figures = _run(["--bootstrap-server", address, "--topic", topic, *options], total)
+            offset += total
+            if figures["elapsed_s"] >= seconds:
+                return {**figures, "offset": offset}
+            rate = max(rate, figures["count"] / figures["elapsed_s"]) * GROWTH
     raise RuntimeError(f"{TRIES} runs of kafka-producer-perf-test took less than {seconds} s each")
 
 
-def _run(address: str, topic: str, total: int) -> dict[str, float]:
+def _run(options: list[str], total: int) -> dict[str, float]:
     began_s = time.perf_counter()
     tool = subprocess.Popen(
-        [*_command(), "--bootstrap-server", address, "--topic", topic, *_load(total)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [*_command(), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     moments, said = _watch(tool)
     _, status, usage = os.wait4(tool.pid, 0)
@@ -124,17 +169,6 @@ def _watch(tool: subprocess.Popen[str]) -> tuple[list[_Moment], str]:
                 count += int(match[1])
                 moments += _moments(tool.pid, count)
     return moments, said
-
-
-def _load(total: int) -> list[str]:
-    options = {
-        "--num-records": total,
-        "--record-size": VALUE_BYTES,
-        "--throughput": -1,
-        "--reporting-interval": REPORT_MS,
-    }
-    words = [str(word) for option in options.items() for word in option]
-    return [*words, "--command-property", *(f"{name}={value}" for name, value in SETTINGS.items())]
 
 
 def _command() -> list[str]:

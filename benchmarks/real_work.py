@@ -1,13 +1,16 @@
-"""Real work: JSON values, keys, partitions and codecs, beside confluent-kafka in turn.
+"""Real work: JSON values, keys, partitions and codecs, beside confluent-kafka and Java in turn.
 
-Each run is a process of its own against a librdkafka mock cluster, and counts only if the end
-offsets sum up to the records sent. Runs of the clients alternate, so that a ratio is of one round.
-The second part is kprod's alone: how much of the sender's work is hidden behind the caller's
+Each run is a process of its own against one broker, a librdkafka mock cluster unless another is
+named, and counts only if the end offsets sum up to the records sent. Runs of the clients alternate,
+so that a ratio is of one round. Java's tool (`race_java.py`) has no keys and does not understand
+the mock cluster: it takes part in shapes without keys at the other brokers, and ratios are to it
+then. The second part is kprod's alone: how much of the sender's work is hidden behind the caller's
 (`hidden_share.py`).
 
     python benchmarks/real_work.py                              JSON of 330 B, 1,000 keys, 12
                                                                 partitions, each codec: 40 minutes
     python benchmarks/real_work.py --quick                      a glance
+    … --broker kafka --keys 0 --codecs none lz4 zstd --seconds 5 --rounds 3 --peers-only
     … --values 100 1000 --keys 0 1000000 --partitions 1 1000 --codecs none lz4
     … --peers-only | --shares-only
 
@@ -18,12 +21,14 @@ import argparse
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import race_brokers
 from measure import child_figures
 from race_brokers import RaceBroker
+from race_java import JAVA, JavaLoad, race_java
 from real_work_clients import CLIENTS
 from real_work_shapes import Shape
 from report import Contestant, Report, main
@@ -31,11 +36,43 @@ from report_values import Metric
 
 PEER = "confluent-kafka"
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
+NAMES = (*CLIENTS, JAVA)
 SECONDS, SECONDS_QUICK = 30.0, 0.5
+WARM_UP_S, WARM_UP_QUICK_S = 5.0, 0.5
 SHARE_SECONDS, SHARE_SECONDS_QUICK = 5.0, 0.3
 ROUNDS = 5
 START_S = 60.0
 SHARES = {"caller alone": "caller_ns", "sender alone": "sender_ns", "together": "together_ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One client's run, in a process of its own.
+
+    Attributes:
+        name: One of `CLIENTS`; another word measures the hidden share.
+        address: Address of the broker.
+        topic: Exists and is empty.
+        shape: The records to send.
+        seconds: Least time of sending.
+    """
+
+    name: str
+    address: str
+    topic: str
+    shape: Shape
+    seconds: float
+
+    def command(self) -> list[str]:
+        """Return the arguments of the interpreter that runs it; it prints the figures as JSON."""
+        shape = self.shape
+        return [
+            __file__,
+            *("--child", self.name, "--address", self.address, "--topic", self.topic),
+            *("--values", str(shape.value_bytes), "--keys", str(shape.keys)),
+            *("--partitions", str(shape.partitions), "--codecs", shape.codec),
+            *("--seconds", str(self.seconds)),
+        ]
 
 
 def benchmark(report: Report) -> None:
@@ -46,7 +83,7 @@ def benchmark(report: Report) -> None:
         raise SystemExit(0)
     numbers = itertools.product(given.values, given.keys, given.partitions, given.codecs)
     shapes = list(itertools.starmap(Shape, numbers))
-    with race_brokers.running("mock") as broker:
+    with race_brokers.running(given.broker, given.kafka) as broker:
         for shape in shapes if not given.shares_only else ():
             _race(report, broker, shape)
         for shape in shapes if not given.peers_only else ():
@@ -59,10 +96,29 @@ def _race(report: Report, broker: RaceBroker, shape: Shape) -> None:
         Metric(f"{shape.label}: rate", "records/s"),
         Metric(f"{shape.label}: CPU per record", "us", more_is_better=False),
     ]
+    names = contestants_of(report.options.extra.clients, broker.name, shape)
     contestants = [
-        Contestant(name, partial(_measure, broker, shape, name, seconds)) for name in CLIENTS
+        Contestant(name, partial(_measure, broker, shape, name, seconds)) for name in names
     ]
-    report.compare(contestants, metric=metrics, baseline=PEER, rounds=report.pick(ROUNDS, 1))
+    if broker.name == "kafka":  # Java compiles what it needs for this shape, at nobody's expense
+        _measure(broker, shape, PEER, report.pick(WARM_UP_S, WARM_UP_QUICK_S))
+    baseline = next((name for name in (JAVA, PEER) if name in names), None)
+    report.compare(contestants, metric=metrics, baseline=baseline, rounds=report.pick(ROUNDS, 1))
+
+
+def contestants_of(wanted: Sequence[str], broker: str, shape: Shape) -> list[str]:
+    """Leave out the clients that cannot do the work.
+
+    Args:
+        wanted: Some of `NAMES`.
+        broker: One of `race_brokers.NAMES`.
+        shape: The records to send.
+
+    Returns:
+        The others; Java's tool only where records have no key and the broker understands it.
+    """
+    java_can = not shape.keys and broker != "mock"
+    return [name for name in wanted if name != JAVA or java_can]
 
 
 def _share(report: Report, broker: RaceBroker, shape: Shape) -> None:
@@ -70,7 +126,7 @@ def _share(report: Report, broker: RaceBroker, shape: Shape) -> None:
     rounds = []
     for _ in range(report.options.rounds or report.pick(ROUNDS, 1)):
         with broker.topic("share", shape.partitions) as topic:
-            rounds.append(_child("share", broker, topic, shape, seconds))
+            rounds.append(_child(Run("share", broker.address, topic, shape, seconds)))
     time_each = Metric(f"{shape.label}: time", "ns per record", more_is_better=False)
     for series, name in SHARES.items():
         report.add(time_each, series, [figures[name] for figures in rounds])
@@ -81,7 +137,11 @@ def _share(report: Report, broker: RaceBroker, shape: Shape) -> None:
 def _measure(broker: RaceBroker, shape: Shape, name: str, seconds: float) -> Mapping[str, float]:
     """One run; counted only if the broker has every record once."""
     with broker.topic(name, shape.partitions) as topic:
-        figures = _child(name, broker, topic, shape, seconds)
+        if name == JAVA:
+            load = JavaLoad(shape.values(), shape.codec)
+            figures = race_java(broker.address, topic, seconds, load)
+        else:
+            figures = _child(Run(name, broker.address, topic, shape, seconds))
         end_offset = broker.end_offset(topic, shape.partitions)
     if not math.isclose(end_offset, figures["offset"], abs_tol=0.5):
         raise RuntimeError(
@@ -93,19 +153,8 @@ def _measure(broker: RaceBroker, shape: Shape, name: str, seconds: float) -> Map
     }
 
 
-def _child(  # noqa: PLR0917 - what a run is made of
-    name: str, broker: RaceBroker, topic: str, shape: Shape, seconds: float
-) -> Mapping[str, float]:
-    return child_figures(
-        [
-            __file__,
-            *("--child", name, "--address", broker.address, "--topic", topic),
-            *("--values", str(shape.value_bytes), "--keys", str(shape.keys)),
-            *("--partitions", str(shape.partitions), "--codecs", shape.codec),
-            *("--seconds", str(seconds)),
-        ],
-        timeout_s=START_S + 20 * seconds,
-    )
+def _child(run: Run) -> Mapping[str, float]:
+    return child_figures(run.command(), timeout_s=START_S + 20 * run.seconds)
 
 
 def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
@@ -118,6 +167,9 @@ def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--broker", choices=race_brokers.NAMES, default="mock")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="an Apache Kafka that runs")
+    parser.add_argument("--clients", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--values", nargs="+", type=int, default=[330], metavar="BYTES")
     parser.add_argument(
         "--keys", nargs="+", type=int, default=[1_000], help="0: records without key"

@@ -50,21 +50,20 @@ class Shape:
         """Return keys and values of `count` records, the same ones at each call."""
         return list(itertools.islice(self._endless(), count))
 
+    def values(self) -> list[bytes]:
+        """Return the different values, in the order in which they come again and again."""
+        if self.value_bytes == 100:  # noqa: PLR2004 - the headline's
+            return [b"v" * self.value_bytes]
+        rng = random.Random(SEED + self.value_bytes)
+        return [_document(rng, number, self.value_bytes) for number in range(DISTINCT_VALUES)]
+
     def _endless(self) -> Iterator[tuple[bytes | None, bytes]]:
-        values = itertools.cycle(_values(self.value_bytes))
+        values = itertools.cycle(self.values())
         if not self.keys:
             return ((None, value) for value in values)
         rng = random.Random(SEED)
         keys = [b"customer-%07d" % number for number in range(self.keys)]
         return ((keys[rng.randrange(self.keys)], value) for value in values)
-
-
-def _values(size: int) -> list[bytes]:
-    """Return documents of about one size; one constant value where that is 100."""
-    if size == 100:  # noqa: PLR2004 - the headline's
-        return [b"v" * size]
-    rng = random.Random(SEED + size)
-    return [_document(rng, number, size) for number in range(DISTINCT_VALUES)]
 
 
 def _document(rng: random.Random, number: int, size: int) -> bytes:

@@ -1,0 +1,33 @@
+"""Real work: every client sends the same values, and only clients that can do the work race."""
+
+from pathlib import Path
+
+from race_java import JAVA, JavaLoad
+from real_work import NAMES, PEER, contestants_of
+from real_work_shapes import DISTINCT_VALUES, Shape
+
+KEYLESS = Shape(330, 0, 12, "lz4")
+
+
+def test_java_races_without_keys_where_the_broker_understands_it() -> None:
+    """The tool has no keys, and the mock cluster does not understand it."""
+    assert JAVA in contestants_of(NAMES, "kafka", KEYLESS)
+    assert contestants_of(NAMES, "mock", KEYLESS) == ["kprod", PEER]
+    assert contestants_of(NAMES, "kafka", Shape(330, 1_000, 12, "lz4")) == ["kprod", PEER]
+    assert contestants_of(["kprod"], "kafka", KEYLESS) == ["kprod"]
+
+
+def test_records_carry_the_values_of_the_shape() -> None:
+    """In turn; a line feed in one would make two values of it in Java's file."""
+    values = KEYLESS.values()
+    sent = [value for _, value in KEYLESS.records(DISTINCT_VALUES + 1)]
+    assert sent == [*values, values[0]]
+    assert len(set(values)) == DISTINCT_VALUES
+    assert not any(b"\n" in value for value in values)
+
+
+def test_java_has_the_codec_of_the_shape() -> None:
+    """Beside the settings of every race."""
+    options = JavaLoad(KEYLESS.values(), KEYLESS.codec).options(7, Path("payload"))
+    assert {"compression.type=lz4", "acks=all", "batch.size=1000000"} <= set(options)
+    assert options[:4] == ["--num-records", "7", "--payload-file", "payload"]
