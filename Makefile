@@ -133,7 +133,7 @@ soak: $(VENV)/.built  ## load a producer through proxies for MINUTES=10, with fa
 MINUTES ?= 10
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
-	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py | grep -v old_and_new); do \
+	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py | grep -vE 'old_and_new|timeline'); do \
 	  $(PY) $$program $(BENCH) || exit 1; \
 	done
 BENCH ?= --quick

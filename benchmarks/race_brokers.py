@@ -43,12 +43,14 @@ class RaceBroker:
         address: `host:port`.
         create: Creates a topic with a name and a number of partitions.
         delete: Deletes a topic, or does nothing where none can be deleted.
+        pid: Process of `mock` and `embedded`; 0 for Apache Kafka.
     """
 
     name: str
     address: str
     create: Callable[[str, int], object]
     delete: Callable[[str], object]
+    pid: int = field(default=0)
     topic_count: int = field(default=0)
 
     @contextlib.contextmanager
@@ -134,6 +136,7 @@ def _served(name: str) -> Generator[RaceBroker]:
             answered.readline().strip(),
             create=lambda topic, partitions: ask(f"create {topic} {partitions}"),
             delete=lambda topic: ask(f"delete {topic}"),
+            pid=child.pid,
         )
     finally:
         asked.close()
