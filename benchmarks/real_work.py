@@ -10,6 +10,7 @@ then. The second part is kprod's alone: how much of the sender's work is hidden 
     python benchmarks/real_work.py                              JSON of 330 B, 1,000 keys, 12
                                                                 partitions, each codec: 40 minutes
     python benchmarks/real_work.py --quick                      a glance
+    … --clients kprod "kprod, send_many" "kprod, asyncio"   its ways to send, ratios to the first
     … --broker kafka --keys 0 --codecs none lz4 zstd --seconds 5 --rounds 3 --peers-only
     … --values 100 1000 --keys 0 1000000 --partitions 1 1000 --codecs none lz4
     … --peers-only | --shares-only
@@ -31,12 +32,15 @@ from race_brokers import RaceBroker
 from race_java import JAVA, JavaLoad, race_java
 from real_work_clients import CLIENTS
 from real_work_shapes import Shape
+from real_work_ways import WAYS
 from report import Contestant, Report, main
 from report_values import Metric
 
 PEER = "confluent-kafka"
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
-NAMES = (*CLIENTS, JAVA)
+RACERS = (*CLIENTS, JAVA)
+RUNS = {**CLIENTS, **WAYS}
+NAMES = (*RACERS, *WAYS)
 SECONDS, SECONDS_QUICK = 30.0, 0.5
 WARM_UP_S, WARM_UP_QUICK_S = 5.0, 0.5
 SHARE_SECONDS, SHARE_SECONDS_QUICK = 5.0, 0.3
@@ -50,7 +54,7 @@ class Run:
     """One client's run, in a process of its own.
 
     Attributes:
-        name: One of `CLIENTS`; another word measures the hidden share.
+        name: One of `RUNS`; another word measures the hidden share.
         address: Address of the broker.
         topic: Exists and is empty.
         shape: The records to send.
@@ -102,7 +106,7 @@ def _race(report: Report, broker: RaceBroker, shape: Shape) -> None:
     ]
     if broker.name == "kafka":  # Java compiles what it needs for this shape, at nobody's expense
         _measure(broker, shape, PEER, report.pick(WARM_UP_S, WARM_UP_QUICK_S))
-    baseline = next((name for name in (JAVA, PEER) if name in names), None)
+    baseline = next((name for name in (JAVA, PEER, "kprod") if name in names), None)
     report.compare(contestants, metric=metrics, baseline=baseline, rounds=report.pick(ROUNDS, 1))
 
 
@@ -159,8 +163,8 @@ def _child(run: Run) -> Mapping[str, float]:
 
 def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
     shape = Shape(given.values[0], given.keys[0], given.partitions[0], given.codecs[0])
-    if given.child in CLIENTS:
-        return CLIENTS[given.child](given.address, given.topic, shape, given.seconds)
+    if given.child in RUNS:
+        return RUNS[given.child](given.address, given.topic, shape, given.seconds)
     from hidden_share import measure_shares  # noqa: PLC0415 - kprod, which its peers do without
 
     return measure_shares(given.address, given.topic, shape, given.seconds)
@@ -169,7 +173,7 @@ def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker", choices=race_brokers.NAMES, default="mock")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="an Apache Kafka that runs")
-    parser.add_argument("--clients", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--clients", nargs="+", choices=NAMES, default=RACERS)
     parser.add_argument("--values", nargs="+", type=int, default=[330], metavar="BYTES")
     parser.add_argument(
         "--keys", nargs="+", type=int, default=[1_000], help="0: records without key"

@@ -47,7 +47,7 @@ def run_kprod(address: str, topic: str, shape: Shape, seconds: float) -> Figures
         for partition in range(shape.partitions):
             send(topic, b"warm", partition=partition).result()
         kept: deque[list[Any]] = deque()
-        count, begun = 0, _Begun()
+        count, begun = 0, Begun()
         while begun.elapsed_s() < seconds:
             kept.append([send(topic, value, key=key) for key, value in records])
             count += BLOCK
@@ -98,7 +98,7 @@ def run_confluent(address: str, topic: str, shape: Shape, seconds: float) -> Fig
     for partition in range(shape.partitions):
         produce(topic, b"warm", partition=partition)
     producer.flush()
-    count, begun = 0, _Begun()
+    count, begun = 0, Begun()
     while begun.elapsed_s() < seconds:
         for key, value in records:
             try:
@@ -118,7 +118,7 @@ CLIENTS: Mapping[str, Callable[[str, str, Shape, float], Figures]] = {
 }
 
 
-class _Begun:
+class Begun:
     """The clocks since the first record."""
 
     def __init__(self) -> None:

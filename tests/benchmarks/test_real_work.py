@@ -2,18 +2,22 @@
 
 from pathlib import Path
 
+import pytest
 from race_java import JAVA, JavaLoad
-from real_work import NAMES, PEER, contestants_of
+from real_work import PEER, RACERS, RUNS, contestants_of
 from real_work_shapes import DISTINCT_VALUES, Shape
+
+import kprod
+from kprod.broker import EmbeddedCluster
 
 KEYLESS = Shape(330, 0, 12, "lz4")
 
 
 def test_java_races_without_keys_where_the_broker_understands_it() -> None:
     """The tool has no keys, and the mock cluster does not understand it."""
-    assert JAVA in contestants_of(NAMES, "kafka", KEYLESS)
-    assert contestants_of(NAMES, "mock", KEYLESS) == ["kprod", PEER]
-    assert contestants_of(NAMES, "kafka", Shape(330, 1_000, 12, "lz4")) == ["kprod", PEER]
+    assert JAVA in contestants_of(RACERS, "kafka", KEYLESS)
+    assert contestants_of(RACERS, "mock", KEYLESS) == ["kprod", PEER]
+    assert contestants_of(RACERS, "kafka", Shape(330, 1_000, 12, "lz4")) == ["kprod", PEER]
     assert contestants_of(["kprod"], "kafka", KEYLESS) == ["kprod"]
 
 
@@ -31,3 +35,16 @@ def test_java_has_the_codec_of_the_shape() -> None:
     options = JavaLoad(KEYLESS.values(), KEYLESS.codec).options(7, Path("payload"))
     assert {"compression.type=lz4", "acks=all", "batch.size=1000000"} <= set(options)
     assert options[:4] == ["--num-records", "7", "--payload-file", "payload"]
+
+
+@pytest.mark.parametrize("keys", [0, 10])
+@pytest.mark.parametrize("name", [name for name in RUNS if name != PEER])
+def test_each_way_sends_what_it_counts(name: str, keys: int) -> None:
+    """With a codec and two partitions; a time of no length still sends one block."""
+    with EmbeddedCluster(brokers=1, topics={"work": 2}) as cluster:
+        address = cluster.bootstrap_servers
+        figures = RUNS[name](address, "work", Shape(330, keys, 2, "lz4"), 0.001)
+        with kprod.Consumer(bootstrap_servers=address) as consumer:
+            partitions = [kprod.TopicPartition("work", number) for number in range(2)]
+            ends = consumer.end_offsets(partitions)
+    assert sum(ends.values()) == figures["offset"] > 0
