@@ -51,6 +51,7 @@ class Host(Scheduler, LoginHost, Protocol):
 
     Attributes:
         connection_count: Number of open connections of all brokers.
+        ended: Connections whose client has left, with requests to process; the oldest first.
         requests: Budget for the memory of requests.
         responses: Budget for the memory of unwritten responses.
         notices: Logs warnings about misbehaving clients, at a limited rate.
@@ -58,6 +59,7 @@ class Host(Scheduler, LoginHost, Protocol):
     """
 
     connection_count: int
+    ended: dict["Connection", None]
     requests: MemoryBudget
     responses: MemoryBudget
     notices: Notices
@@ -214,6 +216,7 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
+        self._host.ended.pop(self, None)
         self._frames.clear()
         self._unsent.clear()
         self._host.requests.hold(self, 0, has_progressed=False)
@@ -284,7 +287,7 @@ class Connection:
     def _end_turn(self, *, has_progressed: bool) -> None:
         if self._unsent and not self.is_closed:
             self._write()
-        if self._has_ended and not self._frames:
+        if self._has_ended and (self._closing or not self._frames):
             self.abort(_CLIENT_ENDED)
         self._hold_requests(has_progressed=has_progressed)
         self._hold_responses(has_progressed=False)
@@ -293,6 +296,7 @@ class Connection:
     def _end(self) -> None:
         """Close the socket; `_end_turn` ends the connection after the last request."""
         self._has_ended = True
+        self._host.ended[self] = None
         self._unsent.clear()
         self._unsent_bytes = 0
         self._owner.network.watch(self._carrier, self, readable=False, writable=False)

@@ -49,6 +49,7 @@ class Engine:
         throttles: Throttle time in milliseconds, by API key.
         brokers: The brokers by id; empty before `open`.
         connection_count: Number of open connections of all brokers.
+        ended: Connections whose client has left, with requests to process; the oldest first.
         requests: Budget for the memory of requests.
         responses: Budget for the memory of unwritten responses.
         notices: Logs warnings about faulty clients.
@@ -66,6 +67,7 @@ class Engine:
         "after",
         "brokers",
         "connection_count",
+        "ended",
         "failures",
         "faults",
         "identities",
@@ -121,6 +123,7 @@ class Engine:
         self.throttles: dict[int, int] = dispatcher.throttles
         self.brokers: dict[int, EmbeddedBroker] = {}
         self.connection_count: int = 0
+        self.ended: dict[Connection, None] = {}
         self.requests: MemoryBudget = MemoryBudget(
             config.queued_max_request_bytes, "requests (queued_max_request_bytes)"
         )

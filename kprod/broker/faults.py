@@ -22,6 +22,8 @@ from kprod.broker.security.security_faults import SecurityFaults
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
 
+_API_KEYS = frozenset(ApiKey)
+
 
 class FaultKind(enum.Enum):
     """The kinds of injected faults."""
@@ -351,5 +353,7 @@ class FaultControl:  # noqa: PLR0904 - one method for each fault
     def _arm(
         self, kind: FaultKind, api: int, times: int, where: Where, **how: Unpack[_How]
     ) -> None:
+        if not isinstance(api, int) or api not in _API_KEYS:
+            raise ValueError(f"api must be an ApiKey, such as ApiKey.PRODUCE, not {api!r}")
         fault = Fault(kind=kind, api_key=api, times=times, **where, **how)
         self._call(lambda: self._book.arm(fault))

@@ -118,7 +118,7 @@ class EmbeddedBroker:
                 return
             if stream is None:
                 return
-            if self.host.connection_count >= self._config.connections_max:
+            if not self._has_place():
                 self.host.notices.warn(
                     "connections closed at once (connections_max)",
                     "broker %d closes a connection from %s: %d are open (connections_max)",
@@ -133,6 +133,12 @@ class EmbeddedBroker:
             self._connections[connection] = self.host.now_ms
             self.host.connection_count += 1
             self._watch_idle()
+
+    def _has_place(self) -> bool:
+        """Whether another connection may be open; one whose client has left is dropped for it."""
+        if self.host.connection_count >= self._config.connections_max and self.host.ended:
+            next(iter(self.host.ended)).abort("its client had left, and a new one needs its place")
+        return self.host.connection_count < self._config.connections_max
 
     def touch(self, connection: Connection) -> None:
         """Record activity of a connection."""

@@ -124,6 +124,38 @@ def test_requests_that_came_before_the_client_left_are_processed() -> None:
     assert world.client().produced(batch())["base_offset"] == 2
 
 
+def test_a_client_that_leaves_while_it_is_being_closed() -> None:
+    """Requests behind the one that closes the connection are never processed."""
+    world = World(brokers=1)
+    client = world.client()
+    client.stream.send_limit_bytes = 0
+    client.send(ApiKey.METADATA, 12, {"topics": None})
+    client.send_frame(encode_request_header(ApiKey.VOTE, 0, 9, "c"))
+    client.produce(batch())
+    world.step()
+    assert not client.stream.closed
+    client.stream.client_closed = True
+    world.step()
+
+    assert client.stream.closed
+    assert world.cluster._kprod.engine.connection_count == 0
+    assert world.client().produced(batch())["base_offset"] == 0
+
+
+def test_a_client_that_has_left_gives_its_place_to_a_new_one() -> None:
+    """Its requests are dropped, if there would be too many connections otherwise."""
+    world = World(config=EmbeddedConfig(connections_max=2))
+    for _ in range(3):
+        client = world.client()
+        client.fetch(0, max_wait_ms=100_000)
+        client.produce(batch())
+        client.stream.client_closed = True
+        world.step()
+    assert world.cluster._kprod.engine.connection_count == 2
+
+    assert world.client().produced(batch())["base_offset"] == 0
+
+
 def test_throttling_tells_and_mutes() -> None:
     """The response leaves at once with the time; the next request is taken after it (KIP-219)."""
     world = World()

@@ -311,3 +311,11 @@ def test_every_api_can_fail(api: ApiKey, version: int, body: dict[str, object]) 
 
     assert "77" in str(answer)
     assert not world.cluster.failures
+
+
+@pytest.mark.parametrize("api", ["Produce", 9_999, None])
+def test_a_fault_of_an_unknown_request_is_rejected(api: Any) -> None:
+    """It would never hit one, and a test that relied on it would show nothing."""
+    world = World()
+    with pytest.raises(ValueError, match=r"api must be an ApiKey, such as ApiKey\.PRODUCE, not"):
+        world.cluster.faults.drop(api)
