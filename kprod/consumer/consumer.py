@@ -274,6 +274,7 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
 
         Args:
             timeout: Seconds to wait for the end; None for no limit. The shutdown itself continues.
+                If a listener takes longer, leaving the group may take a quarter of a second more.
             leave: Whether to leave the group, so that others get the partitions at once; False
                 keeps them for `session_timeout_ms`. None: all but static members leave (KIP-1092).
 

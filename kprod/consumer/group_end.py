@@ -20,6 +20,7 @@ from kprod.threads import current_ident
 
 CLOSE_LIMIT_S = 30.0  # of commit and leave together, if the close itself has no limit
 _LEAVE_LIMIT_S = 5.0  # of the leave alone; a coordinator that is there responds at once
+_LEAVE_LEAST_S = 0.25  # of the leave, if commits and the listener have used up the limit
 _CALLBACKS_LIMIT_S = 1.0  # the I/O thread ends the commits in its next turn
 
 _REASON = "the consumer is being closed"
@@ -47,7 +48,9 @@ class GroupEnd:
         """End the membership of a consumer that is about to be closed; logs what fails.
 
         Args:
-            timeout: Seconds; None for `CLOSE_LIMIT_S`. 0 commits nothing and leaves no group.
+            timeout: Seconds; None for `CLOSE_LIMIT_S`. 0 commits nothing and leaves no group. If a
+                listener takes longer, the leave has `_LEAVE_LEAST_S` more: the group would wait a
+                whole session for the member otherwise.
             is_failing: Whether what the application has in hand is not done.
             leave: Whether the coordinator learns of the end; None: unless the member is static, so
                 that it can come back.
@@ -71,7 +74,10 @@ class GroupEnd:
         except Exception:
             _logger.exception("on_revoked failed in close; the consumer is closed")
         parts.wait_until(lambda: group.commits.is_idle, until_ms)
-        parts.wait_done(left, min(until_ms, parts.clock.now_ms() + round(_LEAVE_LIMIT_S * 1_000)))
+        now_ms = parts.clock.now_ms()
+        if until_ms <= now_ms:
+            until_ms = now_ms + round(_LEAVE_LEAST_S * 1_000)
+        parts.wait_done(left, min(until_ms, now_ms + round(_LEAVE_LIMIT_S * 1_000)))
         parts.mailbox.post(lambda: group.commits.fail_all(ClosedError("the consumer is closed")))
         parts.wait_until(
             lambda: group.commits.is_idle, parts.clock.now_ms() + round(_CALLBACKS_LIMIT_S * 1_000)

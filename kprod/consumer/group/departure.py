@@ -54,6 +54,7 @@ class Departure:
         self._on_left: list[Callable[[], object]] = []
         self._is_asking = False
         self._lacks_id = False
+        self._is_kept = False  # a static member that has ended, but has not told
         self._until_ms = 0
         self._retry_at_ms = 0
         self._failures = 0
@@ -66,18 +67,26 @@ class Departure:
         on_left: Callable[[], object],
         *,
         is_joining: bool,
+        tells: bool,
     ) -> None:
         """Tell the coordinator of a member that has left; an earlier departure is told no more.
+
+        A static member may leave without a word, and come back. Until then the coordinator counts
+        it, and can be told later: its instance id is enough.
 
         Args:
             member_id: The member's id; empty before the first response to a join.
             reason: The reason, for the brokers' logs.
             now_ms: Monotonic time.
-            on_left: See `then`.
+            on_left: Called once when nothing is to be told: the coordinator knows, has no such
+                member, or has expired it.
             is_joining: Whether a join of this member waits for its response; one of an earlier
                 membership does not count.
+            tells: Whether to tell; otherwise an earlier departure is told still.
         """
-        if member_id or is_joining:
+        is_counted = bool(member_id) or is_joining or self._is_kept
+        self._is_kept = is_counted and not tells and bool(self._settings.group_instance_id)
+        if is_counted and tells:
             self._end()
             self._is_open = True
             self._number += 1
@@ -86,14 +95,6 @@ class Departure:
             self._lacks_id = not member_id and not self._settings.group_instance_id
             self._until_ms = now_ms + self._settings.session_timeout_ms
             self._retry_at_ms, self._failures = now_ms, 0
-        self.then(on_left)
-
-    def then(self, on_left: Callable[[], object]) -> None:
-        """Call a function when nothing is to be told.
-
-        Args:
-            on_left: Called once: the coordinator knows, has no such member, or has expired it.
-        """
         self._on_left.append(on_left)
         if not self._is_open:
             self._end()

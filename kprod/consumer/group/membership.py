@@ -151,7 +151,7 @@ class Membership:
             tells: Whether to tell the coordinator, so that others get the partitions at once.
         """
         if self.state is MemberState.LEFT:
-            self._departure.then(on_left)
+            self._leave_group(reason, now_ms, on_left, tells=tells)  # a static one may be counted
             return
         self._move(MemberEvent.UNSUBSCRIBED)
         self.ticket += 1
@@ -293,10 +293,9 @@ class Membership:
         member_id, self.identity = self.identity.member_id, Identity()
         is_joining = self._rounds.end_membership()
         self.offers.forget()
-        if tells:
-            self._departure.begin(member_id, reason, now_ms, on_left, is_joining=is_joining)
-        else:
-            on_left()
+        self._departure.begin(
+            member_id, reason, now_ms, on_left, is_joining=is_joining, tells=tells
+        )
 
     def _ask(self, now_ms: int) -> int:
         """Send JoinGroup or SyncGroup, if it was not sent yet."""

@@ -12,7 +12,13 @@ from kprod.consumer.group.member_state import MemberState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.consumer.group.test_membership import Odd
-from tests.consumer.group.virtual_group import VirtualGroup, group_of, numbers, state_of
+from tests.consumer.group.virtual_group import (
+    Listener,
+    VirtualGroup,
+    group_of,
+    numbers,
+    state_of,
+)
 
 SOON_S = 4.0
 STRATEGIES = ["range", "cooperative-sticky"]
@@ -183,6 +189,21 @@ def test_a_static_member_closes_for_good_while_its_first_join_is_parked() -> Non
         assert is_shared(group, one)
 
 
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_a_static_member_that_has_unsubscribed_closes_for_good(*, subscribes: bool) -> None:
+    """The coordinator has not learned of the first end, and still counts it."""
+    with VirtualGroup() as group:
+        one = group.member("orders", group_instance_id="a")
+        group.poll(one)
+        one.unsubscribe()
+        group.pass_time(0.2)
+        assert member_count(group) == 1
+        if subscribes:
+            one.subscribe("orders")
+        one.close(leave=True)
+        assert member_count(group) == 0
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_close_of_the_next_membership_tells_of_the_earlier_one(*, is_known: bool) -> None:
     """It has unsubscribed while its join was parked; the next membership has sent nothing yet."""
@@ -271,3 +292,33 @@ def test_a_close_does_not_wait_long_for_a_coordinator_that_is_silent() -> None:
         one.close()
         assert group.world.clock.now_ms() - before_ms <= 5_500
         assert member_count(group) == 1
+
+
+class SlowListener(Listener):
+    """A listener that takes longer than the close may."""
+
+    def __init__(self, group: VirtualGroup, seconds: float) -> None:
+        """Take so long in `on_revoked`."""
+        super().__init__()
+        self._group, self._seconds = group, seconds
+
+    def on_revoked(self, consumer: Any, keys: Any) -> None:
+        """Let time pass."""
+        super().on_revoked(consumer, keys)
+        self._group.world.clock.advance(round(self._seconds * 1_000))
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_listener_that_uses_up_the_limit_does_not_keep_the_member(*, is_silent: bool) -> None:
+    """The leave is sent nevertheless, and a silent coordinator is waited for a quarter second."""
+    with VirtualGroup() as group:
+        listener = SlowListener(group, 3.0)
+        one = group.member("orders", listener=listener)
+        group.poll(one)
+        if is_silent:
+            group.world.cluster.faults.drop(ApiKey.LEAVE_GROUP)
+        before_ms = group.world.clock.now_ms()
+        one.close(1)
+        assert listener.calls[-1] == ("revoked", [0, 1, 2, 3])
+        assert group.world.clock.now_ms() - before_ms <= 3_500
+        assert member_count(group) == (1 if is_silent else 0)
