@@ -63,9 +63,11 @@ def arrow_call(
         The read, which can be made once.
 
     Raises:
+        ClosedError: The consumer is closed, or was created in the parent process.
         ImportError: pyarrow is not installed.
         TypeError, ValueError: An argument is no number, or out of bounds.
     """
+    engine.parts.check_open()  # a forked child may never get the lock of an import
     record_batch = _record_batch()
     _check("max_rows", max_rows)
     _check("max_bytes", max_bytes)

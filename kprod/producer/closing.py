@@ -213,7 +213,8 @@ class Closing:
         left_s = deadline.wait_s()
         if not self.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
             _logger.warning(
-                "%s: a delivery callback has not returned; the sender ends after it",
+                "%s: a delivery callback or the compression of a batch has not returned; the sender"
+                " ends after it",
                 self._client_id,
             )
 

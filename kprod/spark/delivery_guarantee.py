@@ -211,7 +211,11 @@ class AtLeastOnce:
             batch_id: Id of the micro-batch; None for a batch job.
         """
         report = WriteReport.of(_ours(messages), batch_id)
-        _logger.warning("Failed; these are in the topics all the same: %s", report.summary())
+        _logger.warning(
+            "Failed; these are in the topics all the same, and unfinished tasks may have written"
+            " more: %s",
+            report.summary(),
+        )
 
 
 def _without_secrets(secrets: Sequence[Secret], work: Callable[[], _ResultT]) -> _ResultT:
