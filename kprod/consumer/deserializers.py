@@ -44,9 +44,13 @@ class DeserializedRecord(NamedTuple):
 
 
 class RecordDeserializers:
-    """The deserializers of one consumer."""
+    """The deserializers of one consumer.
 
-    __slots__ = ("_key", "_value")
+    Attributes:
+        is_needed: Whether there is any deserializer.
+    """
+
+    __slots__ = ("_key", "_value", "is_needed")
 
     def __init__(self, key: Callable[..., Any] | None, value: Callable[..., Any] | None) -> None:
         """Determine how to call each deserializer.
@@ -57,11 +61,7 @@ class RecordDeserializers:
         """
         self._key = None if key is None else _Deserializer(key, "key")
         self._value = None if value is None else _Deserializer(value, "value")
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is any deserializer."""
-        return self._key is not None or self._value is not None
+        self.is_needed: bool = key is not None or value is not None
 
     def run(self, record: ConsumerRecord) -> DeserializedRecord:
         """Deserialize one record.

@@ -11,6 +11,7 @@ cdef class Channel:
     cdef public FrameReader reader
     cdef public object _failure
     cdef public object _outbox
+    cdef public Py_ssize_t peeked_bytes
 
     cpdef bint send(self, OutgoingFrame frame) except -1
     cpdef list receive(self, object buffer)

@@ -27,11 +27,17 @@ JOIN_BYTES_MAX = 64 * 1024  # for each write if pieces must be joined: four TLS 
 RECEIVE_BUFFER_BYTES = 256 * 1024
 READ_ON_BYTES_MAX = 8 << 20
 
+NONE_ARRIVED = -1
 _IOV_MAX = min(iov_max(), PIECES_MAX)
 
 
 class Channel:
-    """A transport with a queue of outgoing frames and a reader of incoming frames."""
+    """A transport with a queue of outgoing frames and a reader of incoming frames.
+
+    Attributes:
+        peeked_bytes: Number of bytes that the last `peek` has seen; −1 for none, 0 if the
+            connection is lost.
+    """
 
     def __init__(self, transport: Transport, reader: FrameReader) -> None:
         """Use a transport.
@@ -44,6 +50,7 @@ class Channel:
         self.reader = reader
         self._outbox: deque[OutgoingFrame] = deque()
         self._failure: Exception | None = None  # an error of `send`
+        self.peeked_bytes: int = NONE_ARRIVED
 
     @property
     def has_output(self) -> bool:
@@ -159,7 +166,8 @@ class Channel:
         try:
             count_bytes = self.transport.peek_into(buffer)
         except OSError:
-            return None
+            count_bytes = 0
+        self.peeked_bytes = NONE_ARRIVED if count_bytes is None else count_bytes
         return self.reader.whole_frame(buffer, count_bytes) if count_bytes else None
 
     def discard(self, count_bytes: int, buffer: bytearray) -> None:

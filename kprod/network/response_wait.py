@@ -159,19 +159,12 @@ class ResponseWait:
         return frame
 
     def arrived_bytes(self) -> int:
-        """Return how much has arrived, without reading it from the socket.
+        """Return how much had arrived when `peek` was called.
 
         Returns:
             Number of bytes, at most `response_bytes_max`; −1 for none, 0 if the connection is lost.
         """
-        channel = self._channel
-        if channel is None:
-            return 0
-        try:
-            count_bytes = channel.transport.peek_into(self._buffer)
-        except OSError:
-            return 0
-        return -1 if count_bytes is None else count_bytes
+        return 0 if self._channel is None else self._channel.peeked_bytes
 
     def take_response(self, frame: Frame, now_ms: int) -> None:
         """Read the response from the socket, complete the request, and clear it.
