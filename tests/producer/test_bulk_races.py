@@ -10,6 +10,7 @@ import pytest
 
 from kprod.errors import UnknownPartition
 from kprod.producer.send_support import stoppable
+from tests.oracle import record_v2
 from tests.producer.bench import TOPIC, Bench, deliver
 
 
@@ -191,3 +192,42 @@ def test_a_schema_without_what_it_promises_is_rejected(path: list[int]) -> None:
     batch = pa.record_batch({"value": [b"a"], "h": pa.array([[]], pa.list_(header))})
     with _Torn(batch, path) as torn, pytest.raises(ValueError, match="broken Arrow schema"):
         bench.producer.send_arrow(TOPIC, torn, headers="h")
+
+
+def test_rows_that_wait_for_memory_lie_in_few_batches() -> None:
+    """Each wait is for the memory of all partitions; one partition's would be spliced at once."""
+    leaders = (0, 1, 2) * 4
+    bench = Bench(leaders, buffer_memory=1 << 20, batch_size=100_000)
+    batch_count, waits, values = 0, 0, list[bytes]()
+
+    def take_one() -> None:
+        nonlocal batch_count
+        bench.turn()
+        if bench.client.in_flight:
+            carried = bench.client.in_flight[0]
+            batch_count += len(carried.batches)
+            for batch in carried.batches.values():
+                for one in record_v2.decode_batches(batch):
+                    values.extend(record.value or b"" for record in one.records)
+            bench.answer(carried)
+
+    def wait_for_memory(waiter: Any, _: int) -> None:
+        nonlocal waits
+        waits += 1
+        bench.pool._on_shortage()  # as the pool does before it sleeps
+        while not waiter.settled:
+            take_one()
+
+    support = bench.producer._kprod.support
+    support.wait_for_memory = wait_for_memory  # type: ignore[method-assign, assignment]
+    sent = [b"%05d" % number * 60 for number in range(10_000)]
+    partitions = [number % len(leaders) for number in range(len(sent))]
+    table = pa.table({"value": sent, "p": partitions})
+    bench.producer.send_arrow(TOPIC, table, partition="p")
+    while bench.accumulator.incomplete():
+        bench.clock.advance(10)
+        take_one()
+    bench.turn()
+    assert sorted(values) == sent
+    assert waits > 1
+    assert batch_count < 300  # of 10 KiB at least, on average

@@ -31,7 +31,12 @@ cdef class ArrowCall(BulkCall):
     ) noexcept nogil
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil
     cdef int _prepare_block(self) except -1
+    cdef int _prepare_rest(self, int64_t row, int64_t first, int64_t end) except -1
+    cdef bint _open(self, Py_ssize_t slot) except -1
+    cdef int _lengthen_all(self) except -1
+    cdef bint _is_large(self, Py_ssize_t slot) noexcept
+    cdef int64_t _short_bytes(self) noexcept
     cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept
     cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept
-    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1
+    cdef bint _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1
     cdef bint _reject_row(self, int64_t row, int64_t first) except -1

@@ -38,6 +38,7 @@ from kprod._core.arrow.arrow_rows cimport (
 from kprod._core.record.batch_builder cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
 from kprod._core.send.bulk_send cimport BulkCall
 from kprod._core.send.bulk_share cimport BatchShare
+from kprod._core.memory.chunk_pool cimport ChunkPool
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
 from kprod._core.send.partition_appender cimport try_take
 
@@ -128,8 +129,8 @@ cdef class ArrowCall(BulkCall):
                 row += self._reject_row(row, first)
             elif stop == NO_MEMORY:
                 raise MemoryError("no memory for the account of a bulk send")
-            else:
-                self._make_private_room(routes[row - first], row, stop)
+            elif self._make_private_room(routes[row - first], row, stop):
+                self._prepare_rest(row, first, end)
         return end
 
     cdef int _look_around(self) except -1:
@@ -218,25 +219,48 @@ cdef class ArrowCall(BulkCall):
 
     cdef int _prepare_block(self) except -1:
         """Give the slots the memory that the block needs, as far as possible without waiting."""
-        cdef ArrowBatches batches = self._batches
         cdef Py_ssize_t index
-        cdef Py_ssize_t slot
-        cdef bint large
         self._plan.keep_turn()
         self._rows.make_room()
         for index in range(self._plan.touched_count):
+            if not self._open(self._resolved(self._plan.touched[index])):
+                return 0
+        return self._lengthen_all()
+
+    cdef int _prepare_rest(self, int64_t row, int64_t first, int64_t end) except -1:
+        """Do the same for the rest of a block, the slots of the next rows first."""
+        cdef int32_t route
+        for row in range(row, end):
+            route = self._plan.routes[row - first]
+            if route >= 0 and not self._open(self._resolved(route)):
+                return 0
+        return self._lengthen_all()
+
+    cdef bint _open(self, Py_ssize_t slot) except -1:
+        """Open a slot's batch on one chunk, unless it is open; False if there is no memory."""
+        if self._batches.slots[slot].builder != NULL:
+            return True
+        chunks = try_take(self._path._pool, 1, self._is_large(slot))
+        if chunks is None:
+            return False
+        self._batches.open_slot(slot, chunks)
+        return True
+
+    cdef int _lengthen_all(self) except -1:
+        """Extend the open batches of the block's slots as far as memory is free."""
+        cdef Py_ssize_t index
+        cdef Py_ssize_t slot
+        for index in range(self._plan.touched_count):
             slot = self._resolved(self._plan.touched[index])
-            if batches.slots[slot].builder == NULL:
-                large = (
-                    self._planned_bytes(slot) + BATCH_OVERHEAD_BYTES
-                    > self._path._pool.small_chunk_bytes
-                )
-                chunks = try_take(self._path._pool, 1, large)
-                if chunks is None:
-                    return 0
-                batches.open_slot(slot, chunks)
-            batches.lengthen(slot, self._planned_bytes(slot), 0)
+            if self._batches.slots[slot].builder != NULL:
+                self._batches.lengthen(slot, self._planned_bytes(slot), 0)
         return 0
+
+    cdef bint _is_large(self, Py_ssize_t slot) noexcept:
+        """Return whether a slot needs more for the block than a small chunk."""
+        return (
+            self._planned_bytes(slot) + BATCH_OVERHEAD_BYTES > self._path._pool.small_chunk_bytes
+        )
 
     cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept:
         """Return a slot; for `STICKY_SLOT`, that of the current sticky partition."""
@@ -249,34 +273,56 @@ cdef class ArrowCall(BulkCall):
             planned_bytes += self._plan.planned_bytes(STICKY_SLOT)
         return planned_bytes
 
-    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
-        """Open a batch or take memory for the current row, so that it can be retried."""
+    cdef bint _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
+        """Open a batch or take memory for the current row, to be retried; True after a wait."""
         cdef SendPath path = self._path
         cdef ArrowBatches batches = self._batches
         cdef Py_ssize_t slot = self._resolved(route)
         cdef int64_t chunk_bytes = path._pool.large_chunk_bytes
         cdef int64_t size = self._rows.size_of(row) + BESIDES_BYTES_MAX
+        cdef Py_ssize_t chunk_count = (size + chunk_bytes - 1) // chunk_bytes
         cdef int64_t waited_ms = 0
-        cdef int64_t wanted_bytes
+        cdef list spare = []
         if path.closed_error is not None:
             raise path.closed_error()
         if stop == NEEDS_CHUNKS and batches.lengthen(slot, self._planned_bytes(slot), size):
-            return 0
+            return False
         if stop != NO_PRIVATE_BATCH:
-            return batches.splice(slot)
-        chunks = try_take(path._pool, (size + chunk_bytes - 1) // chunk_bytes, True)
+            batches.splice(slot)
+            return False
+        chunks = try_take(path._pool, chunk_count, True)
         if chunks is None:
-            # More than the row needs: batches of one chunk each would keep memory short.
-            wanted_bytes = min(
-                self._planned_bytes(slot), path._pool.capacity_bytes // POOL_SHARE
-            )
             batches.splice_all()
-            chunks = path._take(max(size, wanted_bytes), True, &waited_ms)
+            chunks = path._take(max(size, self._short_bytes()), True, &waited_ms)
+            spare = chunks[chunk_count:]
+            del chunks[chunk_count:]
             self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
             slot = self._resolved(route)
-        batches.open_slot(slot, chunks)
-        batches.lengthen(slot, self._planned_bytes(slot), 0)
-        return 0
+        try:
+            batches.open_slot(slot, chunks)
+        finally:
+            path._pool.give_back_chunks(spare)
+        if not spare:
+            batches.lengthen(slot, self._planned_bytes(slot), 0)
+        return bool(spare)
+
+    cdef int64_t _short_bytes(self) noexcept:
+        """Return the bytes to wait for, where a row finds no memory: as many as the block needs.
+
+        With memory for its own slot only, the next slot's row would have to wait as well, and each
+        wait splices batches of a few records.
+        """
+        cdef ChunkPool pool = self._path._pool
+        cdef int64_t wanted_bytes = 0
+        cdef Py_ssize_t index
+        cdef Py_ssize_t slot
+        for index in range(self._plan.touched_count):
+            slot = self._resolved(self._plan.touched[index])
+            if self._is_large(slot):
+                wanted_bytes += self._planned_bytes(slot) + pool.large_chunk_bytes
+            else:
+                wanted_bytes += pool.small_chunk_bytes
+        return min(wanted_bytes, pool.capacity_bytes // POOL_SHARE)
 
     cdef bint _reject_row(self, int64_t row, int64_t first) except -1:
         """Count a row as rejected; return False if its partition has appeared: try it again."""
