@@ -1,6 +1,6 @@
 """One client's run of one shape of real work: a loop over `send`, the last 100,000 futures kept.
 
-Keys and values are made before the clock starts. A block of them is sent again and again. Each
+Keys and values are made before the clock starts. Blocks of them are sent again and again. Each
 client is set up as in `race_clients.py`, and with the codec. Default levels are the same in both
 (KIP-390; librdkafka's CONFIGURATION.md): zlib's 6, LZ4's fast mode, 3 of zstd.
 
@@ -41,7 +41,7 @@ def run_kprod(address: str, topic: str, shape: Shape, seconds: float) -> Figures
     """
     import kprod  # noqa: PLC0415 - each process has one client only
 
-    records = shape.records(BLOCK)
+    blocks = shape.blocks(BLOCK)
     with kprod.Producer(bootstrap_servers=address, compression_type=shape.codec) as producer:
         send, failures_of = producer.send, kprod.failures_of
         for partition in range(shape.partitions):
@@ -49,7 +49,7 @@ def run_kprod(address: str, topic: str, shape: Shape, seconds: float) -> Figures
         kept: deque[list[Any]] = deque()
         count, begun = 0, Begun()
         while begun.elapsed_s() < seconds:
-            kept.append([send(topic, value, key=key) for key, value in records])
+            kept.append([send(topic, value, key=key) for key, value in next(blocks)])
             count += BLOCK
             while len(kept) > BLOCKS_KEPT and (failures := _failures_now(kept[0])) is not None:
                 _check(failures)
@@ -92,7 +92,7 @@ def run_confluent(address: str, topic: str, shape: Shape, seconds: float) -> Fig
         "partitioner": "murmur2_random",  # the same partitions as kprod and Java
         "delivery.report.only.error": True,
     }
-    records = shape.records(BLOCK)
+    blocks = shape.blocks(BLOCK)
     producer = confluent_kafka.Producer(settings)
     produce, poll = producer.produce, producer.poll
     for partition in range(shape.partitions):
@@ -100,7 +100,7 @@ def run_confluent(address: str, topic: str, shape: Shape, seconds: float) -> Fig
     producer.flush()
     count, begun = 0, Begun()
     while begun.elapsed_s() < seconds:
-        for key, value in records:
+        for key, value in next(blocks):
             try:
                 produce(topic, value, key)
             except BufferError:  # the queue is full

@@ -8,6 +8,7 @@ Thread-safety: immutable.
 
 import itertools
 import json
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,12 @@ class Shape:
     def records(self, count: int) -> list[tuple[bytes | None, bytes]]:
         """Return keys and values of `count` records, the same ones at each call."""
         return list(itertools.islice(self._endless(), count))
+
+    def blocks(self, count: int) -> Iterator[list[tuple[bytes | None, bytes]]]:
+        """Yield blocks of `count` records without end; as many differ as there are keys."""
+        block_count = max(1, math.ceil(self.keys / count))
+        whole = self.records(block_count * count)
+        return itertools.cycle([whole[at : at + count] for at in range(0, len(whole), count)])
 
     def values(self) -> list[bytes]:
         """Return the different values, in the order in which they come again and again."""

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def run_dropped(address: str, topic: str, shape: Shape, seconds: float) -> Figures:
     """Drop each future at once; the end offsets tell whether all arrived."""
-    records = shape.records(BLOCK)
+    blocks = shape.blocks(BLOCK)
     with _warmed(address, topic, shape) as producer:
         send, count, begun = producer.send, 0, Begun()
         while begun.elapsed_s() < seconds:
-            for key, value in records:
+            for key, value in next(blocks):
                 send(topic, value, key=key)
             count += BLOCK
         producer.flush()
@@ -34,7 +34,7 @@ def run_dropped(address: str, topic: str, shape: Shape, seconds: float) -> Figur
 
 def run_callbacks(address: str, topic: str, shape: Shape, seconds: float) -> Figures:
     """Call a Python function for each record, which counts."""
-    records = shape.records(BLOCK)
+    blocks = shape.blocks(BLOCK)
     delivered = 0
     failures: list[object] = []
 
@@ -47,7 +47,7 @@ def run_callbacks(address: str, topic: str, shape: Shape, seconds: float) -> Fig
     with _warmed(address, topic, shape) as producer:
         send, count, begun = producer.send, 0, Begun()
         while begun.elapsed_s() < seconds:
-            for key, value in records:
+            for key, value in next(blocks):
                 send(topic, value, key=key, on_delivery=on_delivery)
             count += BLOCK
         producer.flush()
@@ -104,7 +104,7 @@ def run_asyncio(address: str, topic: str, shape: Shape, seconds: float) -> Figur
 async def _run_asyncio(address: str, topic: str, shape: Shape, seconds: float) -> Figures:
     import kprod  # noqa: PLC0415 - as below
 
-    records = shape.records(BLOCK)
+    blocks = shape.blocks(BLOCK)
     async with kprod.AsyncProducer(
         bootstrap_servers=address, compression_type=shape.codec
     ) as producer:
@@ -114,7 +114,7 @@ async def _run_asyncio(address: str, topic: str, shape: Shape, seconds: float) -
         kept: deque[list[Any]] = deque()
         count, begun = 0, Begun()
         while begun.elapsed_s() < seconds:
-            kept.append([await send(topic, value, key=key) for key, value in records])
+            kept.append([await send(topic, value, key=key) for key, value in next(blocks)])
             count += BLOCK
             while len(kept) > BLOCKS_KEPT and kept[0][-1].done():
                 await _delivered(kept.popleft())

@@ -48,3 +48,15 @@ def test_each_way_sends_what_it_counts(name: str, keys: int) -> None:
             partitions = [kprod.TopicPartition("work", number) for number in range(2)]
             ends = consumer.end_offsets(partitions)
     assert sum(ends.values()) == figures["offset"] > 0
+
+
+def test_blocks_have_as_many_keys_as_the_shape() -> None:
+    """Nearly: keys are drawn, so some are drawn twice and others never."""
+    blocks = Shape(100, 4_500, 1, "none").blocks(1_000)
+    first = [next(blocks) for _ in range(5)]
+    keys = {key for block in first for key, _ in block}
+    assert [len(block) for block in first] == [1_000] * 5
+    assert 2_500 < len(keys) < 4_500
+    assert next(blocks) == first[0]
+    few = Shape(100, 10, 1, "none").blocks(1_000)
+    assert next(few) is next(few)
