@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-import confluent_kafka
 from pyspark.sql import DataFrame, SparkSession
 
 import kprod.spark
@@ -143,6 +142,8 @@ def _await_records(servers: str) -> None:
 
 
 def _record_count(servers: str, topic: str) -> int:
+    import confluent_kafka  # noqa: PLC0415 - the environments of other PySpark versions lack it
+
     consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "count"})
     try:
         partitions = consumer.list_topics(topic, WAIT_S).topics[topic].partitions
