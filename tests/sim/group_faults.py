@@ -31,6 +31,7 @@ _CODES = (
 """Codes that say nothing about the group."""
 FOLLOWERS = 2
 """Of each partition of `__consumer_offsets`, if three brokers run."""
+_LATE_FACTOR = 4
 REJOIN_MS = 60
 """Until most members have heard of a rebalance and joined again."""
 SYNC_MS = 60
@@ -117,11 +118,17 @@ def _group_lost(world: "World", entry: Entry) -> None:
     api, handled = APIS[choice % len(APIS)], bool(choice & 256)
     losses: tuple[Callable[[], object], ...] = (
         lambda: faults.drop(api, handled=handled),
-        lambda: faults.delay(api, 4 * entry["for_ms"], handled=handled),
+        lambda: faults.delay(api, _LATE_FACTOR * entry["for_ms"], handled=handled),
         lambda: faults.disconnect(api, handled=handled),
         lambda: faults.cut(api, (choice >> 9) % 100),
     )
     losses[(choice >> 4) % len(losses)]()
+
+
+def longest_delay_ms(world: "World") -> int:
+    """Return how long after the last fault a delayed request may still be processed."""
+    delays = [it["for_ms"] for it in world.plan.faults if it["kind"] == "group_lost"]
+    return _LATE_FACTOR * max(delays, default=0)
 
 
 def _group_lag(world: "World", entry: Entry) -> None:

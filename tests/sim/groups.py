@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kprod.broker import Rejected
 from kprod.broker.group.view import GroupView
 from tests.sim.group_book import GroupBook
-from tests.sim.group_faults import hold_followers, in_sync_brokers
+from tests.sim.group_faults import hold_followers, in_sync_brokers, longest_delay_ms
 from tests.sim.group_member import Member
 from tests.sim.group_plan import SHARED
 from tests.sim.group_wire import NoTap
@@ -60,6 +60,7 @@ class Groups:
         self.all: list[Member] = []
         self.open: dict[tuple[str, int], Member] = {}
         self._calm_ns = 0
+        self._late_ns = 0  # a member that has timed out may be taken out of its group until then
 
     def is_owed(self, asked_ns: int) -> bool:
         """Whether a request of this time must be answered: nothing can have lost it."""
@@ -98,7 +99,9 @@ class Groups:
             return
         settings = self._world.plan.groups
         longest_ms = SETTLE_ROUNDS * (settings["session_ms"] + settings["rebalance_ms"])
-        end_ns = self._calm_ns + (longest_ms + SETTLE_SLACK_MS) * MS
+        late_ms = longest_delay_ms(self._world)
+        self._late_ns = self._calm_ns + late_ms * MS
+        end_ns = self._late_ns + (longest_ms + SETTLE_SLACK_MS) * MS
         self._wait(run_for, end_ns, "has not come to rest")
         before = self._views()
         self._reload()
@@ -173,6 +176,8 @@ class Groups:
                 self._world.find("G5", f"{name} {text}: {known}, {self._view(name)}")
 
     def _is_settled(self, name: str) -> bool:
+        if self._world.scheduler.now_ns < self._late_ns:
+            return False
         view, living = self._view(name), self._living(name)
         if not living:
             return view is None or view.state == "Empty"

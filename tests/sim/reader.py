@@ -190,7 +190,9 @@ class Reader:
             self._world.count("reader was frozen")
 
     def note(self, seen: Seen) -> None:
-        """Add what the application did or saw."""
+        """Add what the application did or saw; a closed consumer rejects a new start."""
+        if seen.kind == "start" and self.parts.closed_error is not None:
+            return
         book = self._world.readers.book
         generation, version = book.generations[seen.place.topic], book.now(seen.place).version
         self.seen.append(seen._replace(generation=generation, version=version))
