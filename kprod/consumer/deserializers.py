@@ -44,13 +44,9 @@ class DeserializedRecord(NamedTuple):
 
 
 class RecordDeserializers:
-    """The deserializers of one consumer.
+    """The deserializers of one consumer."""
 
-    Attributes:
-        is_needed: Whether there is any deserializer.
-    """
-
-    __slots__ = ("_key", "_value", "is_needed")
+    __slots__ = ("_key", "_value")
 
     def __init__(self, key: Callable[..., Any] | None, value: Callable[..., Any] | None) -> None:
         """Determine how to call each deserializer.
@@ -61,7 +57,11 @@ class RecordDeserializers:
         """
         self._key = None if key is None else _Deserializer(key, "key")
         self._value = None if value is None else _Deserializer(value, "value")
-        self.is_needed: bool = key is not None or value is not None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is any deserializer."""
+        return self._key is not None or self._value is not None
 
     def run(self, record: ConsumerRecord) -> DeserializedRecord:
         """Deserialize one record.

@@ -1,6 +1,5 @@
 # The types of fetch_buffer.py, which is compiled as it stands.
 
-cimport cython
 from libc.stdint cimport int64_t
 
 from kprod.consumer.position cimport AssignedPartition
@@ -39,10 +38,3 @@ cdef class FetchBuffer:
 
     cpdef add(self, list blocks, ResponseMemory memory)
     cpdef take_freed(self)
-    cpdef tell(self)
-    cpdef forget_news(self)
-    cpdef object first(self)
-    cpdef remove_first(self)
-
-    @cython.locals(memory=ResponseMemory, each=FetchedBlock)
-    cpdef free(self, FetchedBlock block)

@@ -32,7 +32,6 @@ from kprod.consumer.parked_blocks import Entry, ParkedBlocks
 from kprod.consumer.position import AssignedPartition, Place, Start, new_start
 from kprod.errors import CorruptRecord, KprodError
 
-_BLOCKS_MAX = 2**31 - 1
 _PARKED_RATIO = 2  # paused partitions may hold one byte in this many of the memory
 
 
@@ -85,12 +84,12 @@ class HandOver:
         chunk = self.chunk
         return count if chunk is None else count - len(chunk.rest)
 
-    def take(self, count: int, blocks_max: int = _BLOCKS_MAX) -> list[Any]:
+    def take(self, count: int, *, from_one: bool = False) -> list[Any]:
         """Take records for a hand-out.
 
         Args:
             count: Maximum number, at least 1.
-            blocks_max: Maximum number of blocks that records are taken from, at least 1.
+            from_one: Take them from a single block.
 
         Returns:
             The records, ascending for each partition; empty if there are none.
@@ -102,10 +101,7 @@ class HandOver:
         self.settle()
         self._taken_at = self._interrupt_count
         records: list[Any] = []
-        while len(records) < count and blocks_max > 0:
-            block = self._current(len(records))
-            if block is None:
-                break
+        while len(records) < count and (block := self._current(may_run=not records)) is not None:
             self._touched.append(block)
             try:
                 taken = block.take(count - len(records))
@@ -117,7 +113,8 @@ class HandOver:
             records += taken
             self._buffer.decoding_bytes = block.decoder.decompressed_size
             self.remove_exhausted(block)
-            blocks_max -= bool(taken)
+            if taken and from_one:
+                break
         if not records:
             self._pass_over()
         self._taken_count = len(records)
@@ -142,7 +139,7 @@ class HandOver:
         """
         self.settle()
         while columns.row_count < rows_max and columns.content_bytes < bytes_max:
-            block = self._current(columns.row_count)
+            block = self._current(may_run=not columns.row_count)
             if block is None:
                 break
             self._touched.append(block)
@@ -342,8 +339,8 @@ class HandOver:
             self._drop(entry)
         self._buffer.clear()
 
-    def _current(self, taken_count: int) -> OpenBlock | None:
-        """Return the next block of a partition that is not paused; steps run before any record."""
+    def _current(self, *, may_run: bool) -> OpenBlock | None:
+        """Return the next block of a partition that is not paused; runs preceding steps."""
         while True:
             self._take_arrived()
             if not self._ready:
@@ -357,7 +354,7 @@ class HandOver:
                 self._ready.popleft()
             elif isinstance(entry, OpenBlock):
                 return entry
-            elif taken_count:
+            elif not may_run:
                 return None
             else:
                 try:
@@ -384,16 +381,17 @@ class HandOver:
 
     def _drop(self, entry: Entry) -> None:
         if isinstance(entry, OpenBlock):
-            block = entry
-            block.park()
+            entry.park()
             self._buffer.decoding_bytes = 0
-            self._buffer.free(block.fetched)
+            self._buffer.free(entry.fetched)
         else:
             entry.partition.consumed_count += 1
         self._on_freed(entry.partition)
 
     def _is_current(self, entry: Entry) -> bool:
-        fetched = entry.fetched if isinstance(entry, OpenBlock) else entry
-        partition = fetched.partition
-        is_assigned = self._assignment.partitions.get(partition.key) is partition
-        return is_assigned and fetched.number == partition.start.number
+        number = entry.fetched.number if isinstance(entry, OpenBlock) else entry.number
+        partition = entry.partition
+        return (
+            number == partition.start.number
+            and self._assignment.partitions.get(partition.key) is partition
+        )

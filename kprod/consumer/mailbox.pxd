@@ -6,8 +6,3 @@ cdef class Mailbox:
     cdef public object _steps
     cdef public object _waiters
     cdef public object wake
-
-    cpdef bint run_steps(self) except -1
-    cpdef notify(self)
-    cpdef add_waiter(self, object waiter)
-    cpdef remove_waiter(self, object waiter)

@@ -2,11 +2,9 @@
 
 from libc.stdint cimport int64_t
 
-from kprod.consumer.fetch_buffer cimport FetchedBlock
-
 
 cdef class OpenBlock:
-    cdef public FetchedBlock fetched
+    cdef public object fetched
     cdef public int64_t next_offset
     cdef public int64_t _start_offset
     cdef public int64_t epoch
@@ -16,10 +14,3 @@ cdef class OpenBlock:
     cdef public list _waiting
     cdef public list _ready
     cdef public dict _results
-
-    cpdef list take(self, int64_t count)
-    cpdef follow_decoder(self)
-    cpdef forget_results(self)
-    cpdef park(self)
-    cpdef _note(self, list taken)
-    cpdef object _decoder(self)

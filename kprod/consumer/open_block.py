@@ -66,12 +66,24 @@ class OpenBlock:
     @property
     def decoder(self) -> RecordBlock:
         """The decoder of the block; created on first use."""
-        return self._decoder()
+        block = self._block
+        if block is None:
+            fetched, terms = self.fetched, self._terms
+            block = self._block = RecordBlock(
+                fetched.records,
+                fetched.partition.stamp,
+                self._start_offset,
+                aborted=fetched.aborted,
+                read_committed=terms.reads_committed,
+                check_crcs=terms.check_crcs,
+                as_views=terms.as_views,
+            )
+        return block
 
     @property
     def is_exhausted(self) -> bool:
         """Whether nothing is left to return."""
-        return not self._ready and not self._waiting and self._decoder().exhausted
+        return not self._ready and not self._waiting and self.decoder.exhausted
 
     @property
     def place(self) -> Place:
@@ -95,7 +107,7 @@ class OpenBlock:
             taken, self._ready = self._ready[:count], self._ready[count:]
             self._note(taken)
             return taken
-        block = self._decoder()
+        block = self.decoder
         if not self._terms.deserializers.is_needed:
             taken = block.take(count)
             self._note(taken)
@@ -116,7 +128,7 @@ class OpenBlock:
 
     def follow_decoder(self) -> None:
         """Move the cursor to the decoder's position: batches without records count as well."""
-        block = self._decoder()
+        block = self.decoder
         self.next_offset = block.next_offset
         # Epochs ascend in a log; after a rewind the decoder knows none until it opens a batch.
         self.epoch = max(self.epoch, block.epoch)
@@ -180,21 +192,6 @@ class OpenBlock:
         if self._block is not None:
             self._start_offset = self._block.next_offset
             self._block = None
-
-    def _decoder(self) -> RecordBlock:
-        block = self._block
-        if block is None:
-            fetched, terms = self.fetched, self._terms
-            block = self._block = RecordBlock(
-                fetched.records,
-                fetched.partition.stamp,
-                self._start_offset,
-                aborted=fetched.aborted,
-                read_committed=terms.reads_committed,
-                check_crcs=terms.check_crcs,
-                as_views=terms.as_views,
-            )
-        return block
 
     def _note(self, taken: list[Any]) -> None:
         if taken:

@@ -25,8 +25,6 @@ class ParkedBlocks:
     @property
     def size_bytes(self) -> int:
         """Memory of the blocks."""
-        if not self._entries:
-            return 0  # the usual case, asked about before each wait
         return sum(
             len(entry.fetched.records)
             for entries in self._entries.values()

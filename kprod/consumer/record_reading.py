@@ -24,8 +24,6 @@ from kprod.errors import ConcurrentPoll, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
-_COUNT_MAX = 2**31 - 1  # more records than memory holds
-
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
 
@@ -153,7 +151,7 @@ class Reading:
     def chunk_call(self) -> ReadCall[list[Any], IteratorChunk | Literal[False] | None]:
         """Return the read of an iterator's chunk; False if the interceptors leave no record."""
         parts = self._parts
-        take = partial(parts.hand_over.take, parts.config.max_poll_records, 1)
+        take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
         return ReadCall(take, self._chunk_of, [], raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
@@ -259,4 +257,4 @@ def _count_of(given: object) -> int:
         raise TypeError(f"max_records is a whole number, not {type(given).__name__}")
     if given < 1:
         raise ValueError(f"max_records must be 1 or more, not {given}")
-    return min(given, _COUNT_MAX)
+    return given
