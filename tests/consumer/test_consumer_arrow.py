@@ -1,6 +1,7 @@
 """Columns are what records are, with the same positions."""
 
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from kprod import Consumer, Producer, TopicPartition
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer_face import engine_of
-from kprod.errors import CorruptRecord, WakeupError
+from kprod.errors import ClosedError, CorruptRecord, WakeupError
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, poll_count, scripted_consumer
 from tests.network.scripted_logs import Log, LogCluster
 
@@ -191,3 +192,14 @@ def test_the_size_of_a_batch_that_was_left_is_not_counted() -> None:
             consumer.assign([("t", 0)])
             assert consumer.poll_arrow(LIMIT_S).num_rows == 3
             assert buffer.decoding_bytes < 1_000
+
+
+def test_a_closed_consumer_says_so_before_pyarrow_is_imported(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one in a forked child does, where the lock of an import may be held for ever."""
+    with consumer_of(cluster) as consumer:
+        pass
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ClosedError):
+        consumer.poll_arrow(0)

@@ -206,6 +206,24 @@ def test_a_callback_may_close(cluster: EmbeddedCluster) -> None:
         producer.send("orders", b"")
 
 
+def test_a_close_that_a_callback_outlasts_says_so(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sender ends once it has returned."""
+    producer = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    is_inside, may_leave = threading.Event(), threading.Event()
+
+    def on_delivery(_: object, __: object) -> None:
+        is_inside.set()
+        may_leave.wait(WAIT_S)
+
+    producer.send("orders", b"", on_delivery=on_delivery)
+    assert is_inside.wait(WAIT_S)
+    producer.close(0.01)
+    may_leave.set()
+    assert "a delivery callback or the compression of a batch has not returned" in caplog.text
+
+
 def test_no_lock_is_held_while_a_callback_runs(producer: kprod.Producer) -> None:
     """Another thread can do everything that does not wait for this callback."""
 
