@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kprod.spark.columns import Columns
+from kprod.spark.delivery_guarantee import AtLeastOnce
+from kprod.spark.options import read_options
 from kprod.spark.reports import append_report, last_write, writes
 from kprod.spark.task_messages import OffsetSpan, TaskMessage, TaskReport, WriteReport
 from kprod.spark.traffic import Traffic
@@ -75,3 +78,13 @@ def test_texts_that_are_no_report(line: str) -> None:
     """Another file is told by its first line."""
     with pytest.raises(ValueError, match=r".+"):
         WriteReport.from_json(line)
+
+
+def test_a_failure_counts_the_finished_tasks_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Spark has no message of a task that did not finish, whose records may be in the topics."""
+    columns = Columns(
+        value="value", key=None, headers=None, topic=None, partition=None, timestamp=None
+    )
+    delivery = AtLeastOnce(read_options({"bootstrap.servers": "127.0.0.1:1"}), columns)
+    delivery.abort([None, None], None)
+    assert "unfinished tasks may have written more: 0 records of 0 tasks" in caplog.text
