@@ -12,23 +12,32 @@ Hidden share = (caller alone + sender alone − together) ÷ the shorter of the 
 means that the longer one alone decides, 0 that they take turns. It can be below 0, since taking
 turns costs time.
 
+With a codec it also times *codec alone*: a full batch of the same records is compressed over and
+over, and nothing else happens. Its time ÷ together is the share of the codec's own speed.
+
 Thread-safety: one producer a process, on the main thread.
 """
 
 import time
 from collections.abc import Mapping
 
+from race_clients import BATCH_BYTES
 from real_work_clients import run_kprod
 from real_work_shapes import Shape
 
 import kprod
 from kprod._core.clock import SystemClock
+from kprod.compression import compressor
 from kprod.errors import BufferTimeout, KprodError
+from kprod.model import Codec, Record
 from kprod.producer.producer import engine_of
 from kprod.producer.wiring import Environment
+from kprod.record.writer import write_batch
 
 MEMORY_BYTES = 128 << 20
 BLOCK = 10_000
+HEADER_BYTES = 61
+RECORD_OVERHEAD_BYTES = 12  # at most, with a timestamp and an offset near the batch's first
 
 
 def measure_shares(address: str, topic: str, shape: Shape, seconds: float) -> Mapping[str, float]:
@@ -41,7 +50,8 @@ def measure_shares(address: str, topic: str, shape: Shape, seconds: float) -> Ma
         seconds: Least time of each of the three.
 
     Returns:
-        Nanoseconds per record: `caller_ns`, `sender_ns`, `together_ns`; and `hidden_share`.
+        Nanoseconds per record: `caller_ns`, `sender_ns`, `together_ns`, `codec_ns` (0 without a
+        codec); and `hidden_share`.
     """
     caller_ns = _caller_alone_ns(address, topic, shape, seconds)
     sender_ns = _sender_alone_ns(address, topic, shape, seconds)
@@ -51,8 +61,31 @@ def measure_shares(address: str, topic: str, shape: Shape, seconds: float) -> Ma
         "caller_ns": caller_ns,
         "sender_ns": sender_ns,
         "together_ns": together_ns,
+        "codec_ns": codec_alone_ns(shape, seconds) if shape.codec != "none" else 0.0,
         "hidden_share": (caller_ns + sender_ns - together_ns) / min(caller_ns, sender_ns),
     }
+
+
+def codec_alone_ns(shape: Shape, seconds: float) -> float:
+    """Compress a full batch of a shape's records, again and again.
+
+    Args:
+        shape: The records; it has a codec.
+        seconds: Least time.
+
+    Returns:
+        Nanoseconds per record.
+    """
+    key_bytes = len(shape.records(1)[0][0] or b"")
+    count = BATCH_BYTES // (shape.value_bytes + key_bytes + RECORD_OVERHEAD_BYTES)
+    records = [Record(at, 0, key, value) for at, (key, value) in enumerate(shape.records(count))]
+    payload = write_batch(records)[HEADER_BYTES:]
+    compress = compressor(Codec[shape.codec.upper()])
+    batches, started = 0, time.perf_counter()
+    while batches == 0 or time.perf_counter() - started < seconds:
+        compress(payload)
+        batches += 1
+    return (time.perf_counter() - started) * 1e9 / (batches * count)
 
 
 class _Threadless:

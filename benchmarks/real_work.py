@@ -4,8 +4,8 @@ Each run is a process of its own against one broker, a librdkafka mock cluster u
 named, and counts only if the end offsets sum up to the records sent. Runs of the clients alternate,
 so that a ratio is of one round. Java's tool (`race_java.py`) has no keys and does not understand
 the mock cluster: it takes part in shapes without keys at the other brokers, and ratios are to it
-then. The second part is kprod's alone: how much of the sender's work is hidden behind the caller's
-(`hidden_share.py`).
+then. The second part is kprod's alone: how much of the sender's work is hidden behind the caller's,
+and its rate as a share of the codec's own speed (`hidden_share.py`).
 
     python benchmarks/real_work.py                              JSON of 330 B, 1,000 keys, 12
                                                                 partitions, each codec: 40 minutes
@@ -136,6 +136,11 @@ def _share(report: Report, broker: RaceBroker, shape: Shape) -> None:
         report.add(time_each, series, [figures[name] for figures in rounds])
     share = Metric(f"{shape.label}: hidden share", "of the shorter time")
     report.add(share, "kprod", [figures["hidden_share"] for figures in rounds])
+    if shape.codec != "none":
+        report.add(time_each, "codec alone", [figures["codec_ns"] for figures in rounds])
+        own_speed = Metric(f"{shape.label}: share of the codec's own speed", "")
+        shares = [figures["codec_ns"] / figures["together_ns"] for figures in rounds]
+        report.add(own_speed, "kprod", shares)
 
 
 def _measure(broker: RaceBroker, shape: Shape, name: str, seconds: float) -> Mapping[str, float]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from hidden_share import codec_alone_ns
 from race_java import JAVA, JavaLoad
 from real_work import PEER, RACERS, RUNS, contestants_of
 from real_work_shapes import DISTINCT_VALUES, Shape
@@ -60,3 +61,9 @@ def test_blocks_have_as_many_keys_as_the_shape() -> None:
     assert next(blocks) == first[0]
     few = Shape(100, 10, 1, "none").blocks(1_000)
     assert next(few) is next(few)
+
+
+@pytest.mark.parametrize("keys", [0, 10])
+def test_a_codec_alone_takes_some_time(keys: int) -> None:
+    """A time of no length still compresses one full batch, with keys and without."""
+    assert codec_alone_ns(Shape(330, keys, 1, "zstd"), 0.0) > 0
