@@ -3,7 +3,7 @@
 Thread-safety: one task's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ from kprod.spark.task_messages import TaskReport
 from kprod.wording import counted
 
 __all__ = ["BadRows", "as_rows"]
+
+DICTIONARIES_MAX = 1_000  # at a time; each takes a kilobyte, and a task may have 250,000 bad rows
 
 _HEADERS = pa.list_(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))
 
@@ -103,19 +105,20 @@ class BadRows:
         self._report.add_bad_row(fault.value, error, row.get("key"), is_dead_letter=is_letter)
 
 
-def as_rows(rows: Any) -> Iterable[dict[str, Any]]:
+def as_rows(rows: Any) -> Iterator[dict[str, Any]]:
     """Return rows as dictionaries by role.
 
     Args:
         rows: A pyarrow record batch or table.
 
-    Returns:
+    Yields:
         One for each row: texts as the bytes that they are, which need not be valid UTF-8, and
         timestamps as milliseconds.
     """
     columns = [_plain(rows.column(name)) for name in rows.schema.names]
-    plain: list[dict[str, Any]] = pa.table(columns, names=rows.schema.names).to_pylist()
-    return plain
+    plain = pa.table(columns, names=rows.schema.names)
+    for begin in range(0, plain.num_rows, DICTIONARIES_MAX):
+        yield from plain.slice(begin, DICTIONARIES_MAX).to_pylist()
 
 
 def _milliseconds(column: Any) -> Any:

@@ -106,7 +106,7 @@ class Settling:
         """Hand rows over to the producer; wait for older ones where they would fill its memory.
 
         Args:
-            topic: Topic of the dead letters.
+            topic: Topic of the rows.
             table: A pyarrow table with columns named by roles.
 
         Raises:

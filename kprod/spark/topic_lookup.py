@@ -62,6 +62,7 @@ class TopicLookup:
         max_block_ms = self._engine.config.max_block_ms
         limit_ms = min(TOPIC_WAIT_MS, max_block_ms)
         refreshes: dict[str, int] = {}
+        errors: dict[str, BrokerError | None] = {}  # of the last response to each
         found: dict[str, BrokerError] = {}
         pending = set(topics)
         while pending:
@@ -70,7 +71,9 @@ class TopicLookup:
             waited_ms = clock.now_ms() - begin_ms
             for topic in sorted(pending):
                 is_fresh = topic in refreshes and metadata.has_refreshed(topic, refreshes[topic])
-                error = metadata.error_of(topic) if is_fresh else None
+                if is_fresh:
+                    errors[topic] = metadata.error_of(topic)
+                error = errors.get(topic)
                 if error is not None and self._is_settled(topic, error, waited_ms >= limit_ms):
                     found[topic] = error
                 elif topic not in refreshes or is_fresh:

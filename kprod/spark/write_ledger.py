@@ -31,6 +31,8 @@ __all__ = ["WriteLedger"]
 
 KEY_PREFIX = "write/"  # other kinds of entries may share the topic
 READER = {"client.id": "kprod-ledger", "auto.offset.reset": "earliest"}
+# Whatever the options say of the rows, an entry that is lost would have them written again.
+WRITER = {"client.id": "kprod-ledger", "acks": "all"}
 READER_TIMEOUT_MS = 8_000
 TOPIC_WAIT_MS = 1_000
 ENTRY_TIMEOUT_S = 30.0
@@ -80,7 +82,7 @@ class WriteLedger:
             TaskFailed: The entry is not acknowledged, so that the write may be run again.
         """
         try:
-            with Producer({**self._settings, "client.id": "kprod-ledger"}) as producer:
+            with Producer(with_overrides(self._settings, WRITER)) as producer:
                 future = producer.send(
                     self._topic, report.to_json().encode(), key=_key(write_id), partition=0
                 )

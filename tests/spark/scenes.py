@@ -217,13 +217,17 @@ def files(spark: SparkSession, given: Namespace) -> Any:
 
 
 def fault(spark: SparkSession, given: Namespace) -> Any:
-    """Write all rows though a task's first attempt meets an accident."""
+    """Write all rows though a task's first attempt meets an accident; their sums and the report."""
     spark.dataSource.register(FaultySource)
     kind, _, after = given.fault.partition("@")
     rows = numbered(spark, given)
+    report = given.out.parent / "fault"
     more = {"fault.kind": kind, "fault.after": after or "-1", "fault.partition": "1"}
-    write(rows, options_of(given, "fault", **more), "kprod_faulty")
-    return rows.selectExpr(*SUMS).collect()[0].asDict()
+    own = {**more, "report.path": str(report)}
+    write(rows, options_of(given, "fault", **own), "kprod_faulty")
+    last = kprod.spark.last_write(report)
+    sums = rows.selectExpr(*SUMS).collect()[0].asDict()
+    return {"sums": sums, "report": None if last is None else last.to_json()}
 
 
 def bad_input(spark: SparkSession, given: Namespace) -> Any:

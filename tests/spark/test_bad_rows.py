@@ -1,5 +1,6 @@
 """Bad rows of a task: what of them arrives as dead letters, in what memory, and how many may be."""
 
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark import dead_letters
 from kprod.spark.bad_row_limits import BadRowLimits
-from kprod.spark.bad_rows import BadRows
+from kprod.spark.bad_rows import BadRows, as_rows
 from kprod.spark.row_faults import RowFault
 from kprod.spark.task_failure import TaskFailed, TooManyBadRows
 from kprod.spark.task_messages import TaskReport, WriteReport
@@ -172,6 +173,16 @@ def test_few_dead_letters_are_kept(
         letters.settle()
     assert most == 10
     assert len(cluster.records("dead")[0]) == 350
+
+
+def test_few_rows_are_dictionaries_at_a_time() -> None:
+    """However many rows of a gathering are bad; all of them come, in their order."""
+    rows = rows_of(*[{}] * 12_345)
+    tracemalloc.start()
+    assert [int(row["key"]) for row in as_rows(rows)] == list(range(12_345))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 12_345 * 200  # each has six fields
 
 
 def test_a_limit_by_count_stops_the_task(cluster: EmbeddedCluster) -> None:  # noqa: F811

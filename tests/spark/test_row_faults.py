@@ -1,5 +1,6 @@
 """Each fault of a row is found by kernels as a reading row by row finds it."""
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from kprod.spark.bad_rows import as_rows
 from kprod.spark.row_faults import RowFault, fault_text, reject
 from kprod.topic_name import name_fault
+from tests.spark.running import ROOT
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 LARGE_HEADERS = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.binary())]))
@@ -111,3 +113,11 @@ def test_a_batch_without_faults_is_passed_on() -> None:
     sound, rejected = reject(batch)
     assert sound is batch
     assert rejected == []
+
+
+def test_the_page_has_every_reason() -> None:
+    """The table in the docs has the words of reports and dead letters."""
+    page = (ROOT / "docs" / "spark.md").read_text("utf-8")
+    table = page.partition("| reason | the row |")[2].partition("\n\n")[0]
+    reasons = [each for line in table.splitlines() for each in re.findall(r"`(.+?)`", line[:80])]
+    assert set(reasons) >= {fault.value for fault in RowFault}

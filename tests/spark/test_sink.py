@@ -150,10 +150,16 @@ def test_a_stream_arrives(run: Run) -> None:
 
 
 def test_a_killed_worker_loses_no_row(run: Run) -> None:
-    """Killed when all was written and nothing reported: its rows are there twice, no others."""
+    """Killed when all was written and nothing reported: its rows are there twice, no others.
+
+    The report says so: one attempt more than tasks, and the rows of that one, at most, repeated.
+    """
     found = sum_up(run.cluster.bootstrap_servers, "fault")
-    assert found.sums == run.found["fault"]
+    assert found.sums == run.found["fault"]["sums"]
     assert found.duplicates == ROWS // 8
+    report = WriteReport.from_json(run.found["fault"]["report"])
+    assert (report.record_count, report.task_count, report.attempt_count) == (ROWS, 8, 9)
+    assert report.repeated_count_max == ROWS // 8
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,21 @@
 
 import gc
 import weakref
+from collections import OrderedDict
 from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kprod import Producer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.clock import ManualClock
+from kprod.errors import BrokerError, MetadataTimeout
 from kprod.producer.producer import engine_of
-from kprod.protocol.error_table import ErrorCode
+from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.spark import topic_lookup
-from kprod.spark.topic_lookup import lookup_of
+from kprod.spark.topic_lookup import TopicLookup, lookup_of
 
 
 @pytest.fixture
@@ -52,6 +57,49 @@ def test_a_topic_that_was_absent_is_not_waited_for_again(
     monkeypatch.setattr(topic_lookup, "TOPIC_WAIT_MS", 50)
     assert len(lookup_of(producer).absent(["1", "2", "3"])) == 3
     assert len(topic_lookup._absent_ms[engine_of(producer)]) == 2
+
+
+class _SlowMetadata:
+    """Metadata of a cluster without topics, whose every response takes a while, in virtual time."""
+
+    RESPONSE_MS = 300  # longer than the lookup waits between two looks
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._responded_ms = 0
+        self.version = 0
+        self.snapshot = SimpleNamespace(partition_count=lambda _: 0)
+
+    def request_refresh(self, _: str) -> int:
+        return self._clock.now_ms()
+
+    def has_refreshed(self, _: str, requested_ms: int) -> bool:
+        return requested_ms < self._responded_ms
+
+    def error_of(self, topic: str) -> BrokerError:
+        return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
+
+    def wait_for_update(self, _: int, timeout_ms: int) -> None:
+        next_ms = self._responded_ms + self.RESPONSE_MS
+        if next_ms > self._clock.now_ms() + timeout_ms:
+            self._clock.advance(timeout_ms)
+            raise MetadataTimeout("?")
+        self._clock.advance(next_ms - self._clock.now_ms())
+        self._responded_ms = next_ms
+
+
+def test_the_last_response_counts_where_the_producers_own_limit_ends_the_wait() -> None:
+    """Else each name would wait by itself: here the limit is over between two responses."""
+    clock = ManualClock(now_ms=0)
+    engine: Any = SimpleNamespace(
+        metadata=_SlowMetadata(clock),
+        clock=clock,
+        config=SimpleNamespace(max_block_ms=450),
+        wake=lambda: None,
+    )
+    names = {f"gone-{number}" for number in range(20)}
+    assert TopicLookup(engine, OrderedDict()).absent(names).keys() == names
+    assert clock.now_ms() == 500
 
 
 def test_a_topic_that_brokers_make_is_not_absent() -> None:

@@ -43,7 +43,8 @@ def test_every_promised_version(version: str, tmp_path: Path) -> None:
         assert sums["save"].sums == found["save"]["sums"]
         assert sums["stream"].sums == found["files"]
         assert sums["stream"].duplicates == 0
-        assert sum_up(cluster.bootstrap_servers, "fault").sums == found["fault"]
+        assert sum_up(cluster.bootstrap_servers, "fault").sums == found["fault"]["sums"]
+        assert WriteReport.from_json(found["fault"]["report"]).attempt_count == 9
         for scene in ("stream", "for_each_batch"):
             reports = [WriteReport.from_json(line) for line in found[scene]]
             assert [report.batch_id for report in reports] == list(range(8))

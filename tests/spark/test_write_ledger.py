@@ -4,8 +4,11 @@ from collections.abc import Generator
 
 import pytest
 
+from kprod import Producer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.config import ProducerConfig
 from kprod.errors import KprodError
+from kprod.spark import write_ledger
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import OffsetSpan, TaskReport, WriteReport
 from kprod.spark.write_ledger import WriteLedger
@@ -58,6 +61,25 @@ def test_the_topic_is_compacted(servers: str) -> None:
     assert described["cleanup.policy"].value == "compact"
 
 
+def test_options_of_the_rows_are_not_those_of_an_entry(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every in-sync replica has it, by whatever name the producers of rows are known."""
+    given: list[ProducerConfig] = []
+
+    def producer_of(settings: dict[str, object]) -> Producer:
+        given.append(ProducerConfig.parse(settings))
+        return Producer(settings)
+
+    monkeypatch.setattr(write_ledger, "Producer", producer_of)
+    rows_own = {"acks": "0", "client_id": "of the rows"}
+    ledger = WriteLedger({"bootstrap.servers": servers, **rows_own}, TOPIC)
+    assert ledger.find("one") is None
+    ledger.enter("one", report(3))
+    assert ledger.find("one") == report(3)
+    assert [(each.acks, each.client_id) for each in given] == [(-1, "kprod-ledger")]
+
+
 def test_an_entry_that_fails_says_what_it_means() -> None:
     """Rows are there, the id is not."""
     with EmbeddedCluster(config=EmbeddedConfig(auto_create_topics=False)) as cluster:
@@ -66,7 +88,8 @@ def test_an_entry_that_fails_says_what_it_means() -> None:
             WriteLedger(settings, TOPIC).enter("one", report(1))
 
 
-def test_no_broker_is_an_error_of_its_own() -> None:
+def test_no_broker_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the reader's patience, before any task."""
+    monkeypatch.setattr(write_ledger, "READER_TIMEOUT_MS", 300)
     with pytest.raises(KprodError, match=r"127\.0\.0\.1"):
         WriteLedger({"bootstrap.servers": "127.0.0.1:1"}, TOPIC).find("one")
