@@ -181,11 +181,14 @@ $(VENV)/.made:
 	@touch $@
 
 # uv takes a third of pip's time; pip may be set up for an index that uv does not know.
+# Where an index tells nothing about caching, uv builds PySpark again for each environment, and keeps
+# every build, 1 to 2 GB: `uv cache prune` deletes those that nothing refers to.
 $(VENV)/.required: $(VENV)/.made requirements/uv.txt requirements/dev.txt requirements/demo.txt
 	$(PY) -m pip install --quiet --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip install --quiet --python $(PY) --require-hashes -r requirements/dev.txt \
 	  || $(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(PY) -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r requirements/demo.txt
+	-@$(BIN)/uv cache prune --quiet
 	@touch $@
 
 # One place for what is compiled, so that both commands below compile only what changed.
