@@ -43,7 +43,7 @@ def benchmark(report: Report) -> None:
         print(json.dumps(_measured(given.child, given.kafka, given.count)))
         raise SystemExit(0)
     count = report.pick(10_000, 1_000)
-    with _kafka(given.kafka) as address:
+    with kafka_with(TOPIC, given.kafka) as address:
 
         def contestant(name: str) -> Contestant:
             command = [__file__, "--child", name, "--kafka", address, "--count", str(count)]
@@ -116,8 +116,22 @@ SENDERS = {"kprod": _kprod, "confluent-kafka": _confluent}
 
 
 @contextlib.contextmanager
-def _kafka(address: str | None) -> Generator[str]:
-    """The broker to use, with the topic made."""
+def kafka_with(
+    topic: str, address: str | None, settings: Mapping[str, str] | None = None
+) -> Generator[str]:
+    """A broker with a topic of one partition.
+
+    Args:
+        topic: The topic, which is made.
+        address: The `host:port` of a broker that runs; None starts one.
+        settings: The topic's settings.
+
+    Yields:
+        The broker's address.
+
+    Raises:
+        SystemExit: Apache Kafka cannot be started here.
+    """
     sys.path.insert(0, str(ROOT))
     from tests.plugins import kafka_wire  # noqa: PLC0415 - of the source tree
     from tests.plugins.kafka import artifacts_or_reason  # noqa: PLC0415
@@ -126,7 +140,7 @@ def _kafka(address: str | None) -> Generator[str]:
 
     if address is not None:
         kafka_wire.create_topic(
-            address, TOPIC, partitions=1, replication=1, settings={}, timeout_s=30
+            address, topic, partitions=1, replication=1, settings=settings or {}, timeout_s=30
         )
         yield address
         return
@@ -134,7 +148,7 @@ def _kafka(address: str | None) -> Generator[str]:
     if isinstance(found, str):
         raise SystemExit(found)
     with KafkaNodes(found, java_flags=STRONG_JAVA) as nodes:
-        nodes.create_topic(TOPIC)
+        nodes.create_topic(topic, settings=settings)
         yield nodes.bootstrap_servers
 
 

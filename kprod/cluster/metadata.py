@@ -47,7 +47,7 @@ from kprod.protocol.error_table import ErrorCode
 
 _NO_RESPONSE = "no broker has answered yet"
 _BROKERS_RESPOND = "the brokers respond, but have not given it"
-NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
+NOTED_EVERY_MS = 1_000  # how exactly a last use is known; metadata_max_idle_ms is far more
 
 
 class Metadata(AwaitedVersion):

@@ -52,7 +52,11 @@ POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
 
 class Sender:
-    """Sends the accumulator's ready batches, and settles them."""
+    """Sends the accumulator's ready batches, and settles them.
+
+    Attributes:
+        sent_single: Whether the newest request carries a single record.
+    """
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
         self,
@@ -122,6 +126,7 @@ class Sender:
             principal=metadata.principal,
         )
         self._calls: deque[Callable[[], object]] = deque()
+        self.sent_single: bool = False
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Make the sender call a function at the start of its next turn; any thread.
@@ -301,6 +306,7 @@ class Sender:
             # compression does not count against the request's timeout
             now_ms = max(now_ms, self._clock.now_ms())
         if encoded:
+            self.sent_single = len(encoded) == 1 and encoded[0].record_count == 1
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
 

@@ -1,3 +1,3 @@
-"""The direct path of synchronous sends: write and read on the calling thread."""
+"""The direct path of lone records: write and read on the calling thread."""
 
 __all__ = ()

@@ -1,12 +1,13 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Direct path for synchronous sends: the calling thread writes the request and reads its response.
+"""Direct path for lone records: the calling thread writes the request and reads its response.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 An application that sends a record, waits for its outcome and sends the next one gains nothing from
-a second thread: two thread switches cost more than all the work for the record. So while the
-sender's thread sleeps, the calling thread sends the record itself (`send`). When it waits for the
-outcome, it waits at the socket and completes the request (`await_response`).
+a second thread: two thread switches cost more than all the work for the record. And if it computes
+instead, the sender gets the GIL after 5 ms at the earliest. So while the sender's thread sleeps,
+the calling thread sends the record itself (`send`). When it waits for the outcome, it waits at the
+socket and completes the request (`await_response`).
 
     sender sleeps, its selector watches           caller
                                                   send()    → drained, encoded, written
@@ -26,8 +27,10 @@ main thread the path is taken only while no handler but Ctrl-C's is installed, w
 Decrypted bytes cannot return to the socket: what a peek has received and the caller does not take
 is handed over to the sender. A session whose methods are Python code is the sender's.
 
-Nothing tells in advance whether a caller will wait. A record that was waited for makes the next one
-go this way, and one that was not ends it.
+Nothing tells in advance whether a caller will wait, or whether more records follow at once, which
+the sender would put into one batch. So a record goes this way if the record before was waited for,
+or if the newest request carried a single record: records come so seldom that each is sent alone.
+If nobody waits, the sender reads the response.
 
 Invariants.
     Holding `_sender_lock` means owning all of the sender's state. The sender releases it only while
@@ -155,7 +158,9 @@ class DirectPath(SleepHook):
         Returns:
             False if the sender must be woken, since there is or remains work for it.
         """
-        if not self.is_awaited or not self._try_lock():
+        if not self.is_awaited and not self._sender.sent_single:
+            return False
+        if not self._try_lock():
             return False
         self.is_awaited = False
         try:

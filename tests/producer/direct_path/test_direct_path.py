@@ -21,10 +21,10 @@ import kprod
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.errors import BrokerError, ClosedError, KprodError, KprodTimeout
-from kprod.metrics.recorder import MetricsRecorder
 from kprod.network import epoll_selector
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from tests.producer.direct_path.sleeping import SETTLE_S, turns, until, until_it_sleeps
 
 pytestmark = [
     pytest.mark.skipif(
@@ -34,9 +34,7 @@ pytestmark = [
     pytest.mark.timeout(60, method="thread"),
 ]
 
-SETTLE_S = 30.0  # ends a broken test, never its rhythm
 TOPIC = "orders"
-_SAMPLES = 4  # of a sleep; a topic that no record came for in a second is the sender's again
 
 
 class Interrupt(Exception):
@@ -83,38 +81,10 @@ def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> 
 
 def _send_while_it_sleeps(producer: kprod.Producer, value: bytes = b"v") -> kprod.RecordFuture:
     """The sender has just told the record before, and may not be asleep yet."""
-    _until_it_sleeps(producer)
+    until_it_sleeps(producer)
     future = _send(producer, value)
     assert not producer._kprod.path.direct_path.is_awaited  # it went, and was not waited for yet
     return future
-
-
-def _until_it_sleeps(producer: kprod.Producer) -> None:
-    """Until its sleep has lasted a while: one that ends at once is another turn's start."""
-    seen: list[int] = []
-
-    def has_slept() -> bool:
-        if producer._kprod.path.direct_path._sender_lock.locked():
-            seen.clear()
-        seen.append(_turns(producer))
-        return len(seen) >= _SAMPLES and seen[-_SAMPLES] == seen[-1]
-
-    _until(has_slept)
-
-
-def _turns(producer: kprod.Producer) -> int:
-    recorder = producer._kprod.recorder
-    assert isinstance(recorder, MetricsRecorder)
-    turns: int = recorder.producer.selects
-    return turns
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    clock, pause = SystemClock(), threading.Event()
-    ends_ms = clock.now_ms() + SETTLE_S * 1_000
-    while not holds():
-        assert clock.now_ms() < ends_ms
-        pause.wait(0.001)
 
 
 def _values(cluster: EmbeddedCluster, partition: int = 0) -> list[bytes | None]:
@@ -123,10 +93,10 @@ def _values(cluster: EmbeddedCluster, partition: int = 0) -> list[bytes | None]:
 
 def test_the_sender_sleeps_meanwhile(producer: kprod.Producer) -> None:
     """Elsewhere it takes two turns for such a record, one to send and one for the response."""
-    before = _turns(producer)
+    before = turns(producer)
     for _ in range(200):
         _send(producer).result(SETTLE_S)
-    assert _turns(producer) - before < 200
+    assert turns(producer) - before < 200
 
 
 def _functions_run(call: Callable[[], object]) -> set[str]:
@@ -169,19 +139,19 @@ def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Produc
     metadata = producer._kprod.metadata
     for _ in range(5):
         _send(producer).result(SETTLE_S)
-        _until(lambda: not producer._kprod.path.direct_path._sender_lock.locked())
+        until(lambda: not producer._kprod.path.direct_path._sender_lock.locked())
         refresh = metadata.request_refresh(TOPIC)
         assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
-        _until(partial(metadata.has_refreshed, TOPIC, refresh))
+        until(partial(metadata.has_refreshed, TOPIC, refresh))
 
 
 def test_a_record_nobody_waits_for_goes_as_ever(
     producer: kprod.Producer, cluster: EmbeddedCluster
 ) -> None:
     """The first is a surprise; the response is the sender's, and the second is its own."""
-    _until_it_sleeps(producer)
+    until_it_sleeps(producer)
     futures = [_send(producer, b"first"), _send(producer, b"second")]
-    _until(lambda: all(future.done() for future in futures))
+    until(lambda: all(future.done() for future in futures))
     assert not producer._kprod.path.direct_path.is_awaited
     assert _values(cluster)[-2:] == [b"first", b"second"]
 
@@ -235,7 +205,7 @@ def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.
     for _ in range(20):
         _until_the_direct_path_opens(made, TOPIC)
         cluster.faults.stall(0)
-        _until_it_sleeps(made)
+        until_it_sleeps(made)
         future = _send(made)
         if made._kprod.path.direct_path._response_wait.is_only_in_flight():
             return future
@@ -249,7 +219,7 @@ def _resumed_when_it_is_waited_for(
     made: kprod.Producer, cluster: EmbeddedCluster
 ) -> Generator[None]:
     def resume() -> None:
-        _until(lambda: made._kprod.path.direct_path._is_waiting)
+        until(lambda: made._kprod.path.direct_path._is_waiting)
         cluster.faults.resume(0)
 
     thread = threading.Thread(target=resume)
@@ -279,14 +249,14 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
         made.send("others", b"v").result(SETTLE_S)
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.CORRUPT_MESSAGE)
         rejected = _send(made, b"rejected", 1)
-        _until(lambda: not cluster.faults.pending())
+        until(lambda: not cluster.faults.pending())
         first = _send_into_a_stall(made, cluster)
         assert made.purge() == 1
         assert rejected.exception(0) is not None
         second = made.send("others", b"second")
         assert made._kprod.sender._transaction_manager.bump_is_pending
         # The sender has seen it, and sleeps again.
-        _until(
+        until(
             lambda: (
                 not made._kprod.accumulator.inbox
                 and not made._kprod.path.direct_path._sender_lock.locked()
@@ -302,13 +272,13 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
     settings = {**SLEEPY, "max_in_flight_requests_per_connection": 1, "max_block_ms": 20_000}
     with kprod.Producer(**cluster.client_settings(), **settings) as made:
         first = _send_into_a_stall(made, cluster)
-        before = _turns(made)
+        before = turns(made)
         with ThreadPoolExecutor(1) as thread:
             sending = thread.submit(made.send, "others", b"v")
-            _until(lambda: made._kprod.metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
-            _until(
+            until(lambda: made._kprod.metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
+            until(
                 lambda: (
-                    _turns(made) > before and not made._kprod.path.direct_path._sender_lock.locked()
+                    turns(made) > before and not made._kprod.path.direct_path._sender_lock.locked()
                 )
             )
             with _resumed_when_it_is_waited_for(made, cluster):
@@ -332,7 +302,7 @@ def test_a_wait_that_ends_leaves_the_answer_to_the_sender(
     future = _send_while_it_sleeps(producer)
     with pytest.raises(KprodTimeout):
         future.result(0.02)
-    _until(future.done)
+    until(future.done)
     assert _send(producer).result(SETTLE_S).offset == 21
 
 
@@ -355,7 +325,7 @@ def test_an_interrupted_wait_leaves_it_too(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    _until(future.done)
+    until(future.done)
     assert _send(producer).result(SETTLE_S).offset == 21
 
 
@@ -474,7 +444,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
     threads: list[str] = []
 
     def add(future: kprod.RecordFuture) -> None:
-        _until(lambda: producer._kprod.path.direct_path.is_awaited)
+        until(lambda: producer._kprod.path.direct_path.is_awaited)
         future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
 
     with ThreadPoolExecutor(1) as pool:
@@ -484,7 +454,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
             added = pool.submit(add, future)
             assert future.result(SETTLE_S).offset == 20 + n
             added.result(SETTLE_S)
-            _until(lambda: len(threads) > n)  # noqa: B023 - it is over by then
+            until(lambda: len(threads) > n)  # noqa: B023 - it is over by then
     assert threads == [f"kprod-sender-{producer.client_id}"] * 5
 
 
@@ -533,7 +503,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
     future = _send_while_it_sleeps(producer)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(future.exception, SETTLE_S)
-        _until(lambda: producer._kprod.path.direct_path.is_awaited)
+        until(lambda: producer._kprod.path.direct_path.is_awaited)
         assert producer.close(0.05) == 1
         assert isinstance(waits.result(SETTLE_S), ClosedError)
     cluster.faults.resume(0)
@@ -542,7 +512,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
 def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> None:
     """As in a turn of its own: every future fails with the cause, and nothing more is taken."""
     _until_the_direct_path_opens(producer, TOPIC)
-    _until_it_sleeps(producer)
+    until_it_sleeps(producer)
     producer._kprod.path.direct_path._client = None
     error = _send(producer).exception(SETTLE_S)
     assert isinstance(error, KprodError)
@@ -563,7 +533,7 @@ def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
         _send(made).result(SETTLE_S)
     assert count() > before
     made.close()
-    _until(lambda: count() <= before)  # the broker closes its ends in its own time
+    until(lambda: count() <= before)  # the broker closes its ends in its own time
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Waits for tests of the direct path: for a condition, and until the sender sleeps.
+
+Thread-safety: functions of their arguments.
+"""
+
+import threading
+from collections.abc import Callable
+
+import kprod
+from kprod.clock import SystemClock
+from kprod.metrics.recorder import MetricsRecorder
+
+SETTLE_S = 30.0  # ends a broken test, never its rhythm
+_SAMPLES = 4  # of a sleep; a topic that no record came for in a second is the sender's again
+
+
+def until_it_sleeps(producer: kprod.Producer) -> None:
+    """Wait until the sender's sleep has lasted a while: a short one is another turn's start.
+
+    Args:
+        producer: A producer with a direct path.
+    """
+    seen: list[int] = []
+
+    def has_slept() -> bool:
+        if producer._kprod.path.direct_path._sender_lock.locked():
+            seen.clear()
+        seen.append(turns(producer))
+        return len(seen) >= _SAMPLES and seen[-_SAMPLES] == seen[-1]
+
+    until(has_slept)
+
+
+def turns(producer: kprod.Producer) -> int:
+    """Return the number of the sender's turns.
+
+    Args:
+        producer: Any producer.
+
+    Returns:
+        Its sleeps so far, the current one included.
+    """
+    recorder = producer._kprod.recorder
+    assert isinstance(recorder, MetricsRecorder)
+    selects: int = recorder.producer.selects
+    return selects
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition.
+
+    Args:
+        holds: The condition.
+    """
+    clock, pause = SystemClock(), threading.Event()
+    ends_ms = clock.now_ms() + SETTLE_S * 1_000
+    while not holds():
+        assert clock.now_ms() < ends_ms
+        pause.wait(0.001)
