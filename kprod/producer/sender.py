@@ -90,7 +90,7 @@ class Sender:
             clock: The clock; read again after callbacks or compression, which may take long.
             rng: Random numbers for jitter.
             path: The send path; its `sender_sleeps` tells sending threads whether to wake the
-                sender, and `sender_compresses` whether to release the GIL now and then.
+                sender.
             reject: Called with the error after which no record can be sent.
             recorder: Called with requests and failed batches.
             state_log: Logs changes of leaders.
@@ -315,13 +315,7 @@ class Sender:
         packed: Buffer | None = None
         if self._compress is not None:
             batch.builder.seal()
-            records = batch.builder.records(self._compression_buffer)
-            # While the codec works, sends release the GIL now and then: it needs it at its end.
-            self._path.sender_compresses = True
-            try:
-                packed = self._compress(records)
-            finally:
-                self._path.sender_compresses = False
+            packed = self._compress(batch.builder.records(self._compression_buffer))
         return batch.close(self._attributes, packed)
 
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:

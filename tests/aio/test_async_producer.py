@@ -1,7 +1,6 @@
 """AsyncProducer against the embedded broker: sends, waits that leave the loop free, ends."""
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -23,8 +22,6 @@ from kprod.model import RecordMetadata
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.aio.conftest import Run
-from tests.gil_rival import HAS_GIL, rival
-from tests.producer.stage import Stage
 
 
 @pytest.fixture
@@ -312,22 +309,3 @@ def test_a_producer_that_is_not_started_says_so(run: Run[None]) -> None:
                 await call
 
     run(deliver())
-
-
-@pytest.mark.skipif(not HAS_GIL, reason="no GIL")
-def test_another_thread_gets_the_gil_while_a_codec_works(run: Run[None]) -> None:
-    """As with a producer's own `send`, from a loop that never sleeps meanwhile."""
-    stage = Stage()  # it has no thread of its own
-    stage.put(b"opens the topic")
-    producer = AsyncProducer(engine=stage.producer)
-    stage.producer._kprod.path.sender_compresses = True
-    wrong: Any = 5  # it is rejected, and takes no memory
-
-    async def send() -> None:
-        with rival() as taken:
-            while not taken:  # a release is an offer, which the other thread may miss
-                with contextlib.suppress(TypeError):
-                    await producer.send("orders", wrong, partition=0)
-            assert taken
-
-    run(send())

@@ -216,8 +216,6 @@ cdef class Sending(CompiledCoroutine):
         cdef PyObject* found
         if path.closed_error is not None:
             raise path.closed_error()
-        if path.sender_compresses:
-            path.maybe_release_gil()
         if not self._is_intercepted:
             self._is_intercepted = True
             self._intercept(path)

@@ -20,8 +20,6 @@ cdef enum:
     IN_TURN_MIN = 4
     # Bytes of a builder that an append uses.
     BUILDER_BYTES = 128
-    # A release costs about as much as a send.
-    SENDS_PER_RELEASE = 8
 
 
 cdef extern from *:
@@ -29,14 +27,11 @@ cdef extern from *:
     /* Without the GIL, a batch may be freed while another thread reads it. */
     #if defined(Py_GIL_DISABLED)
     #define KPROD_LOOKS_AHEAD 0
-    #define KPROD_HAS_GIL 0
     #else
     #define KPROD_LOOKS_AHEAD 1
-    #define KPROD_HAS_GIL 1
     #endif
     """
     const bint LOOKS_AHEAD "KPROD_LOOKS_AHEAD"
-    const bint HAS_GIL "KPROD_HAS_GIL"
 
 
 # One append besides its record: the most bytes that a batch with the record alone takes, the time
@@ -92,18 +87,12 @@ cdef class BatchOpener:
     cdef readonly object inbox
     cdef public object closed_error
     cdef public bint sender_sleeps
-    # A codec works without the GIL, which the sender wants back.
-    cdef public bint sender_compresses
     cdef public object wake
     # May send a posted queue in place of the sender while that sleeps; None if there is none.
     cdef public object direct_path
     cdef ChunkPool _pool
     cdef SystemClock _clock
     cdef int64_t _max_block_ms
-    # Sends since the GIL was last released for the sender.
-    cdef int _kept_count
-
-    cdef void maybe_release_gil(self) noexcept
 
     cdef bint _make_room(
         self, TopicRoutes routes, PartitionAppender queue, BatchBuilder builder, int outcome,

@@ -38,7 +38,6 @@ class BatchOpener:
     inbox: deque[Any]
     closed_error: Callable[[], Exception] | None
     sender_sleeps: bool
-    sender_compresses: bool
     wake: Callable[[], object] | None
     direct_path: Any
     def __init__(

@@ -298,17 +298,3 @@ cdef class BatchOpener:
                 # Full: the sender wakes anyway. Closed: there is no sender to wake.
                 pass
         return 0
-
-    cdef void maybe_release_gil(self) noexcept:
-        """Release the GIL for a moment at every eighth call.
-
-        A sender whose codec has ended takes it then, instead of after the switch interval (5 ms).
-        No bytecode and no signal handler runs meanwhile, other threads do.
-        """
-        if not HAS_GIL:
-            return
-        self._kept_count += 1
-        if self._kept_count >= SENDS_PER_RELEASE:
-            self._kept_count = 0
-            with nogil:
-                pass

@@ -94,8 +94,6 @@ cdef class SendPath(BatchOpener):
         # No argument is assigned to here, so that Cython takes no further reference to one.
         if self.closed_error is not None:
             raise self.closed_error()
-        if self.sender_compresses:
-            self.maybe_release_gil()
         if self._has_interceptors or self._has_serializers:
             return self._send_shown(
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
