@@ -14,6 +14,7 @@ these ratios is shown with its exact interval (`ratio_interval.py`).
     futures     `send` without a callback; each future is looked at before it is dropped
     callbacks   `send(on_delivery=…)`
     lone        one record, `result()`, the next one; linger 0
+    partitions  one record to each of 10,000 partitions in turn; linger 500 ms, memory of 1 GiB
     append      `send` alone, the sender replaced by a drain that discards; by CPU time
 
 Every run but `append` counts only if the topic's end offset equals the records sent. The exit code
@@ -40,7 +41,7 @@ from typing import Any
 
 import race_brokers
 from measure import child_figures
-from old_and_new_cases import APPEND, CASES, LONE
+from old_and_new_cases import APPEND, CASES, LONE, PARTITION_COUNT, PARTITIONS
 from race_brokers import RaceBroker
 from ratio_interval import CONFIDENCE, SLOWER_BELOW, Comparison, compared, orders
 from report import FILE_COLUMNS
@@ -249,10 +250,11 @@ def _run(plan: Plan, case: str, side: str, broker: RaceBroker) -> Figures:
     timeout_s = START_S + plan.seconds * 10
     if case == APPEND:
         return child_figures(command, timeout_s=timeout_s)
-    with broker.topic(f"{case} {side}") as topic:
+    partitions = PARTITION_COUNT if case == PARTITIONS else 1
+    with broker.topic(f"{case} {side}", partitions) as topic:
         command += ["--broker", broker.address, "--topic", topic]
         figures = child_figures(command, timeout_s=timeout_s)
-        end_offset = broker.end_offset(topic)
+        end_offset = broker.end_offset(topic, partitions)
     if end_offset != round(figures["offset"]):
         raise RuntimeError(
             f"{case}, {side}: {figures['offset']:,.0f} sent, the broker has {end_offset:,}"

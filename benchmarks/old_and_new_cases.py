@@ -20,8 +20,11 @@ from typing import Any
 
 import race_clients
 from race_clients import Load
+from turns import Turns, confluent_turns, kprod_turns
 
-APPEND, LONE = "append", "lone"
+APPEND, LONE, PARTITIONS = "append", "lone", "partitions"
+PARTITION_COUNT = 10_000  # of the case `PARTITIONS`
+PARTITIONS_MEMORY = 1 << 30
 STREAMS: Mapping[str, Mapping[str, Callable[[Load], None]]] = {
     "futures": {"kprod": race_clients.kprod_futures, "peer": race_clients.confluent},
     "callbacks": {
@@ -29,7 +32,7 @@ STREAMS: Mapping[str, Mapping[str, Callable[[Load], None]]] = {
         "peer": race_clients.confluent_callbacks,
     },
 }
-CASES = (*STREAMS, LONE, APPEND)
+CASES = (*STREAMS, LONE, PARTITIONS, APPEND)
 SIDES = ("kprod", "peer")
 LONE_WARM_UP = 200  # records: connection, topic, producer id, and the caches
 APPENDED = 50_000  # records between two looks at the clock
@@ -207,6 +210,9 @@ def run(given: argparse.Namespace) -> Mapping[str, float]:
         return run_append(given.seconds, load.value, given.side)
     if given.case == LONE:
         return run_lone(load, given.side)
+    if given.case == PARTITIONS:
+        turns = Turns(given.broker, given.topic, PARTITION_COUNT, PARTITIONS_MEMORY, given.seconds)
+        return kprod_turns(turns) if given.side == "kprod" else confluent_turns(turns)
     STREAMS[given.case][given.side](load)
     return load.figures()
 

@@ -16,27 +16,20 @@ Source: performance goal of half the rate; Kafka's KAFKA-5562 class of scans ove
 """
 
 import argparse
-import itertools
 import json
-import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import race_brokers
-from measure import child_figures, own_process_figures
+from measure import child_figures
 from race_brokers import RaceBroker
-from race_clients import BATCH_BYTES
 from report import Contestant, Report, main
 from report_values import Metric
+from turns import FLUSH_S, Turns, confluent_turns, kprod_idle, kprod_turns
 
 FEW, MANY = 10, 10_000
 GIB = 1 << 30
 DEFAULT_MEMORY = 64 << 20
-LINGER_MS = 500
-VALUE = b"v" * 100
-BLOCK = 10_000
-FLUSH_S = 60.0
 RATE = Metric("rate", "records/s")
 CPU = Metric("CPU per record", "us", more_is_better=False)
 GROWTH = Metric("resident size over the start's", "MiB", more_is_better=False)
@@ -86,110 +79,26 @@ def _run(
         command += ["--partitions", str(partitions), "--memory", str(memory)]
         command += ["--seconds", str(seconds), *[option] * bool(option)]
         figures = child_figures(command, timeout_s=FLUSH_S * 2 + seconds * 4)
-        if broker.end_offset(topic, partitions) != figures["count"]:
+        if broker.end_offset(topic, partitions) != figures["offset"]:
             raise RuntimeError(
-                f"{figures['count']:,.0f} records were sent, and the broker has others"
+                f"{figures['offset']:,.0f} records were sent, and the broker has others"
             )
     return figures
 
 
 def _child(given: argparse.Namespace) -> Mapping[str, float]:
-    if given.peer:
-        return _peer_child(given)
-    import kprod  # noqa: PLC0415 - the parent does without
-
-    topic, partitions = given.topic, range(given.partitions)
-    with kprod.Producer(
-        bootstrap_servers=given.child, buffer_memory=given.memory, linger_ms=LINGER_MS
-    ) as producer:
-        send = producer.send
-        for partition in partitions:
-            send(topic, VALUE, partition=partition)
-        _flush(producer)
-        begun = _Begun(given.partitions)
-        if given.idle:
-            time.sleep(given.seconds)
-            spent_s = time.process_time() - begun.cpu_s
-            return {IDLE.name: 100 * spent_s / given.seconds, "count": given.partitions}
-        turns = itertools.cycle(partitions)
-        sent = 0
-        while begun.elapsed_s() < given.seconds:
-            for partition in itertools.islice(turns, BLOCK):
-                send(topic, VALUE, partition=partition)
-            sent += BLOCK
-        _flush(producer)
-        return begun.figures(sent)
-
-
-def _peer_child(given: argparse.Namespace) -> Mapping[str, float]:
-    """The same work by confluent-kafka, its queue full at as many bytes."""
-    import confluent_kafka  # noqa: PLC0415 - as above
-
-    settings = {
-        "bootstrap.servers": given.child,
-        "enable.idempotence": True,
-        "linger.ms": LINGER_MS,
-        "batch.size": BATCH_BYTES,
-        "batch.num.messages": 100_000,
-        "queue.buffering.max.messages": 10_000_000,
-        "queue.buffering.max.kbytes": given.memory >> 10,
-        "delivery.report.only.error": True,
+    turns = Turns(given.child, given.topic, given.partitions, given.memory, given.seconds)
+    if given.idle:
+        figures = kprod_idle(turns)
+        idle_percent = 100 * figures["cpu_s"] / figures["elapsed_s"]
+        return {IDLE.name: idle_percent, "offset": figures["offset"]}
+    figures = confluent_turns(turns) if given.peer else kprod_turns(turns)
+    return {
+        RATE.name: figures["count"] / figures["elapsed_s"],
+        CPU.name: figures["cpu_s"] * 1e6 / figures["count"],
+        GROWTH.name: figures["grown_bytes"] / 2**20,
+        "offset": figures["offset"],
     }
-    producer = confluent_kafka.Producer(settings)
-    topic, partitions = given.topic, range(given.partitions)
-    for partition in partitions:
-        producer.produce(topic, VALUE, partition=partition)
-    _flush(producer)
-    begun = _Begun(given.partitions)
-    turns = itertools.cycle(partitions)
-    sent = 0
-    while begun.elapsed_s() < given.seconds:
-        for partition in itertools.islice(turns, BLOCK):
-            _produce(producer, topic, partition)
-        sent += BLOCK
-        producer.poll(0)
-    _flush(producer)
-    return begun.figures(sent)
-
-
-def _produce(producer: Any, topic: str, partition: int) -> None:  # noqa: ANN401 - as for _flush
-    while True:
-        try:
-            producer.produce(topic, VALUE, partition=partition)
-        except BufferError:  # the queue is full
-            producer.poll(0.01)
-        else:
-            return
-
-
-class _Begun:
-    """The clocks since the first record that counts."""
-
-    def __init__(self, warm_up: int) -> None:
-        self.warm_up = warm_up
-        self.peak_bytes = own_process_figures()["peak_bytes"]
-        self.cpu_s = time.process_time()
-        self.began_s = time.perf_counter()
-
-    def elapsed_s(self) -> float:
-        """Return seconds since then."""
-        return time.perf_counter() - self.began_s
-
-    def figures(self, sent: int) -> Mapping[str, float]:
-        """Return the run's figures, now that everything is acknowledged."""
-        elapsed_s, cpu_s = self.elapsed_s(), time.process_time() - self.cpu_s
-        return {
-            RATE.name: sent / elapsed_s,
-            CPU.name: cpu_s * 1e6 / sent,
-            GROWTH.name: (own_process_figures()["peak_bytes"] - self.peak_bytes) / 2**20,
-            "count": self.warm_up + sent,
-        }
-
-
-def _flush(producer: Any) -> None:  # noqa: ANN401 - kprod is imported by the child alone
-    undelivered = producer.flush(FLUSH_S)
-    if undelivered:
-        raise RuntimeError(f"{undelivered:,} records were not delivered")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
