@@ -158,7 +158,7 @@ lowest: $(VENV)/.built  ## test with the oldest versions of all that kprod requi
 	$(PY) -m tools.test_lowest
 
 # Extras that tests use; Kerberos has a file of its own, and logins of clouds are tested with stand-ins.
-USED := arrow cli json opentelemetry perf prometheus testing tls
+USED := arrow cli gzip json opentelemetry perf prometheus testing tls
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
 lock: $(VENV)/.built  ## choose new versions of the development tools, and the lowest that users may have

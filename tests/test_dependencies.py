@@ -61,7 +61,7 @@ def test_development_is_no_extra() -> None:
     """The extras, which users install as `kprod[…]`, are for users."""
     assert set(PROJECT["optional-dependencies"]) == {
         *("arrow", "cli", "demo", "json", "opentelemetry", "perf", "prometheus", "spark"),
-        *("gssapi", "testing", "tls"),
+        *("gssapi", "gzip", "testing", "tls"),
         *UNTRIED_EXTRAS,
     }
 

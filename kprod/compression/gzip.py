@@ -1,4 +1,4 @@
-"""gzip: RFC 1952 members around deflate, by zlib.
+"""gzip: RFC 1952 members around deflate, by zlib; written by zlib-ng where it is installed.
 
 Written as one member in one call. One of usual size is read in one call, too. Others are read in
 slices, since zlib copies what it leaves of one: after the end of a member, or when a step's output
@@ -10,6 +10,7 @@ Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to
 """
 
 import zlib
+from collections.abc import Callable
 
 from kprod.compression.limits import STEP_BYTES, BoundedOutput, Buffer, allowed_bytes
 from kprod.errors import CorruptRecord
@@ -23,6 +24,18 @@ _SIZE_BYTES = 4  # the end of a member
 _MEMBERS_MAX = 128
 
 
+def _writer() -> Callable[..., bytes]:
+    """Return zlib-ng's `compress`, or zlib's where the extra `gzip` is not installed."""
+    try:
+        from zlib_ng import zlib_ng  # noqa: PLC0415 - an extra
+    except ImportError:
+        return zlib.compress
+    return zlib_ng.compress
+
+
+_write = _writer()
+
+
 def compress(payload: Buffer, level: int) -> bytes:
     """Compress into one member.
 
@@ -33,7 +46,7 @@ def compress(payload: Buffer, level: int) -> bytes:
     Returns:
         The member.
     """
-    return zlib.compress(payload, level, wbits=_GZIP_WINDOW_BITS)
+    return _write(payload, level, wbits=_GZIP_WINDOW_BITS)
 
 
 def decompress(payload: Buffer, limit_bytes: int) -> bytes:

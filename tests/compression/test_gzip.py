@@ -2,14 +2,42 @@
 
 import gzip as stdlib_gzip
 import random
+import sys
 import zlib
 
 import pytest
+from zlib_ng import zlib_ng
 
 from kprod.compression import gzip
 from kprod.errors import CorruptRecord
 
+pytestmark = pytest.mark.usefixtures("writer")
+
 LIMIT_BYTES = 1 << 20
+
+
+@pytest.fixture(params=[zlib.compress, zlib_ng.compress], ids=["zlib", "zlib-ng"])
+def writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write by either library."""
+    monkeypatch.setattr(gzip, "_write", request.param)
+
+
+def test_zlib_ng_writes_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the standard library does."""
+    assert gzip._writer() is zlib_ng.compress
+    monkeypatch.setitem(sys.modules, "zlib_ng", None)
+    assert gzip._writer() is zlib.compress
+
+
+@pytest.mark.parametrize("level", [-1, *range(1, 10)])
+def test_every_level(level: int) -> None:
+    """What either library writes, zlib reads."""
+    rng = random.Random(level)
+    for size in (0, 1, 5_000, 300_000):
+        payload = rng.randbytes(size // 2) + b"a record " * (size // 18)
+        packed = gzip.compress(memoryview(payload), level)
+        assert zlib.decompress(packed, wbits=31) == payload
+        assert gzip.decompress(packed, LIMIT_BYTES) == payload
 
 
 def test_header_and_level() -> None:
