@@ -31,7 +31,7 @@ def test_zlib_ng_writes_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("level", [-1, *range(1, 10)])
 def test_every_level(level: int) -> None:
-    """What either library writes, zlib reads."""
+    """Members of either library, read by zlib and by kprod."""
     rng = random.Random(level)
     for size in (0, 1, 5_000, 300_000):
         payload = rng.randbytes(size // 2) + b"a record " * (size // 18)
