@@ -20,7 +20,7 @@ cdef class Metadata(AwaitedVersion):
     cdef public object _question
     cdef public object _last_error
 
-    cpdef bint has_noted(self, str topic, int64_t now_ms) except -1
+    cpdef bint is_in_use(self, str topic) except -1
     cpdef add_topic(self, str topic, int64_t now_ms)
     cpdef int64_t update_due_in_ms(self, int64_t now_ms) except -1
     cpdef bint rebootstrap_is_due(self, int64_t now_ms) except -1

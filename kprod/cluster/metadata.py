@@ -47,7 +47,7 @@ from kprod.protocol.error_table import ErrorCode
 
 _NO_RESPONSE = "no broker has answered yet"
 _BROKERS_RESPOND = "the brokers respond, but have not given it"
-NOTED_EVERY_MS = 1_000  # how exactly a last use is known; metadata_max_idle_ms is far more
+NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
 
 
 class Metadata(AwaitedVersion):
@@ -159,26 +159,25 @@ class Metadata(AwaitedVersion):
             topic: The topic's name.
             now_ms: Monotonic time.
         """
-        if self.has_noted(topic, now_ms):
+        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
+        if self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS:
             return
         if topic not in self._topics:
             self._unsettled.add(topic)
             self._schedule.note_new_topic(now_ms)
             self._settle_instants()
-        self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
+        self._topics[topic] = forgotten_at_ms
 
-    def has_noted(self, topic: str, now_ms: int) -> bool:
-        """Whether `add_topic` would change nothing, since the topic was in use just now.
+    def is_in_use(self, topic: str) -> bool:
+        """Whether `add_topic` would at most note the time, which runs no Python bytecode.
 
         Args:
             topic: The topic's name.
-            now_ms: Monotonic time.
 
         Returns:
-            False for a topic that is not in use.
+            False for a topic that is new, or that was forgotten.
         """
-        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
-        return bool(self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS)
+        return topic in self._topics
 
     def request_update(self) -> None:
         """Request the metadata of every topic in use."""

@@ -48,7 +48,7 @@ cdef class Sender:
     @cython.locals(accumulator=RecordAccumulator, transaction_manager=TransactionManager)
     cpdef bint has_more_to_do(self, int64_t now_ms) except -1
 
-    cpdef bint is_topic_noted(self, str topic, int64_t now_ms) except -1
+    cpdef bint is_topic_noted(self, str topic) except -1
 
     @cython.locals(takes=cython.bint, batches=list)
     cpdef send_ready(self, list ready_nodes, int64_t now_ms)

@@ -55,7 +55,8 @@ class Sender:
     """Sends the accumulator's ready batches, and settles them.
 
     Attributes:
-        sent_single: Whether the newest request carries a single record.
+        sent_single: Whether the newest request carries a single record, and its node had no other
+            request in flight.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
@@ -259,9 +260,9 @@ class Sender:
             or self._metadata.update_due_in_ms(now_ms) == 0
         )
 
-    def is_topic_noted(self, topic: str, now_ms: int) -> bool:
+    def is_topic_noted(self, topic: str) -> bool:
         """Whether a topic has its counters and is refreshed in the metadata."""
-        return self._recorder.has_counters(topic) and self._metadata.has_noted(topic, now_ms)
+        return self._recorder.has_counters(topic) and self._metadata.is_in_use(topic)
 
     def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
         """Send the batches that may be sent now.
@@ -306,7 +307,11 @@ class Sender:
             # compression does not count against the request's timeout
             now_ms = max(now_ms, self._clock.now_ms())
         if encoded:
-            self.sent_single = len(encoded) == 1 and encoded[0].record_count == 1
+            self.sent_single = (
+                len(encoded) == 1
+                and encoded[0].record_count == 1
+                and self._client.idle_connection(node_id, now_ms) is not None
+            )
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
 

@@ -415,7 +415,7 @@ def test_a_refresh_of_a_new_topic_is_asked_for_at_once() -> None:
     assert asked(metadata, NOW_MS + 1) == {"clicks"}
     metadata.handle_response(metadata_response(topic_entry("clicks", [(3, 0)])), NOW_MS + 2)
     assert metadata.has_refreshed("clicks", refresh)
-    assert metadata.has_noted("clicks", NOW_MS + 2)
+    assert metadata.is_in_use("clicks")
 
 
 def test_wait_without_news_times_out_with_reasons() -> None:

@@ -29,8 +29,8 @@ is handed over to the sender. A session whose methods are Python code is the sen
 
 Nothing tells in advance whether a caller will wait, or whether more records follow at once, which
 the sender would put into one batch. So a record goes this way if the record before was waited for,
-or if the newest request carried a single record: records come so seldom that each is sent alone.
-If nobody waits, the sender reads the response.
+or if the newest request carried a single record while no other was in flight to its node: records
+come so seldom that each is sent alone. If nobody waits, the sender reads the response.
 
 Invariants.
     Holding `_sender_lock` means owning all of the sender's state. The sender releases it only while
@@ -221,7 +221,7 @@ class DirectPath(SleepHook):
 
     def _send(self, queue: PartitionQueue, now_ms: int) -> bool:
         accumulator, client, sender = self._accumulator, self._client, self._sender
-        if sender.has_more_to_do(now_ms) or not sender.is_topic_noted(queue.topic, now_ms):
+        if sender.has_more_to_do(now_ms) or not sender.is_topic_noted(queue.topic):
             return False
         accumulator.take_inbox(now_ms)
         if not accumulator.is_alone(queue):

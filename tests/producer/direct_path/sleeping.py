@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable
 
 import kprod
+from kprod._core.metrics.counters import ProducerCounters
 from kprod.clock import SystemClock
 from kprod.metrics.recorder import MetricsRecorder
 
 SETTLE_S = 30.0  # ends a broken test, never its rhythm
-_SAMPLES = 4  # of a sleep; a topic that no record came for in a second is the sender's again
+_SAMPLES = 4  # of a sleep
 
 
 def until_it_sleeps(producer: kprod.Producer) -> None:
@@ -40,10 +41,25 @@ def turns(producer: kprod.Producer) -> int:
     Returns:
         Its sleeps so far, the current one included.
     """
+    return _counters(producer).selects
+
+
+def produce_requests(producer: kprod.Producer) -> int:
+    """Return the number of Produce requests sent so far.
+
+    Args:
+        producer: Any producer.
+
+    Returns:
+        Those sent again included.
+    """
+    return _counters(producer).produce_requests
+
+
+def _counters(producer: kprod.Producer) -> ProducerCounters:
     recorder = producer._kprod.recorder
     assert isinstance(recorder, MetricsRecorder)
-    selects: int = recorder.producer.selects
-    return selects
+    return recorder.producer
 
 
 def until(holds: Callable[[], bool]) -> None:
