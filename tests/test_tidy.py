@@ -170,10 +170,11 @@ def test_faults_can_be_planted() -> None:
     rows = tomllib.loads(text_of("tests/mutants/mutants.toml"))["mutant"]
     patches = sorted((ROOT / "tests/mutants").glob("*.patch"))
     fuzzed = sorted((ROOT / "tests/fuzz/planted").glob("*.patch"))
+    simulated = sorted((ROOT / "tests/sim/planted").glob("*.patch"))
     check = ["git", "apply", "--check", "--unsafe-paths"]
     unfit = [
         patch.name
-        for patch in [*patches, *fuzzed]
+        for patch in [*patches, *fuzzed, *simulated]
         if subprocess.run([*check, str(patch)], cwd=ROOT, check=False).returncode
     ]
     assert {patch.stem for patch in fuzzed} == {row["fuzz"] for row in rows if "fuzz" in row}

@@ -32,7 +32,7 @@ cdef class Sender:
     cdef public object _reject
     cdef public int64_t _request_bytes_max
     cdef public object _snapshot
-    cdef public bint sent_single
+    cdef public int64_t lone_count
     cdef public object _state_log
     cdef public ProduceTerms _terms
     cdef public TimingWheel _timer

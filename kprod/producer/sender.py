@@ -55,8 +55,8 @@ class Sender:
     """Sends the accumulator's ready batches, and settles them.
 
     Attributes:
-        sent_single: Whether the newest request carries a single record, and its node had no other
-            request in flight.
+        lone_count: Number of the newest requests in a row that carried a single record each, while
+            their node had no other request in flight.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
@@ -127,7 +127,7 @@ class Sender:
             principal=metadata.principal,
         )
         self._calls: deque[Callable[[], object]] = deque()
-        self.sent_single: bool = False
+        self.lone_count: int = 0
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Make the sender call a function at the start of its next turn; any thread.
@@ -307,11 +307,9 @@ class Sender:
             # compression does not count against the request's timeout
             now_ms = max(now_ms, self._clock.now_ms())
         if encoded:
-            self.sent_single = (
-                len(encoded) == 1
-                and encoded[0].record_count == 1
-                and self._client.idle_connection(node_id, now_ms) is not None
-            )
+            is_single = len(encoded) == 1 and encoded[0].record_count == 1
+            is_lone = is_single and self._client.idle_connection(node_id, now_ms) is not None
+            self.lone_count = self.lone_count + 1 if is_lone else 0
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
 

@@ -29,8 +29,9 @@ is handed over to the sender. A session whose methods are Python code is the sen
 
 Nothing tells in advance whether a caller will wait, or whether more records follow at once, which
 the sender would put into one batch. So a record goes this way if the record before was waited for,
-or if the newest request carried a single record while no other was in flight to its node: records
-come so seldom that each is sent alone. If nobody waits, the sender reads the response.
+or if each of the two newest requests carried a single record while no other was in flight to its
+node: records come so seldom that each is sent alone. In bursts, the second record of each ends it.
+If nobody waits, the sender reads the response.
 
 Invariants.
     Holding `_sender_lock` means owning all of the sender's state. The sender releases it only while
@@ -69,6 +70,7 @@ from kprod.threads import make_lock
 
 _DECLINED, _COMPLETED, _WAITING = range(3)  # results of `_begin_wait`
 SLEEP_MIN_MS = 1_000  # the direct path never shortens the sender's sleep below this
+LONE_MIN = 2  # requests in a row, after which a record that nobody waits for is sent directly
 
 
 class DirectPath(SleepHook):
@@ -158,7 +160,7 @@ class DirectPath(SleepHook):
         Returns:
             False if the sender must be woken, since there is or remains work for it.
         """
-        if not self.is_awaited and not self._sender.sent_single:
+        if not self.is_awaited and self._sender.lone_count < LONE_MIN:
             return False
         if not self._try_lock():
             return False

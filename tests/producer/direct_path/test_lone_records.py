@@ -8,6 +8,7 @@ import kprod
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.network import epoll_selector
+from kprod.producer.direct_path.direct_path import LONE_MIN
 from tests.producer.direct_path.sleeping import produce_requests, turns, until, until_it_sleeps
 
 pytestmark = [
@@ -37,7 +38,7 @@ def test_lone_records_leave_on_the_callers_thread(cluster: EmbeddedCluster) -> N
         assert any(taken)  # not all: a machine that stalls for a second makes it the sender's
         assert not producer._kprod.path.direct_path.is_awaited
         values = [record.value for record in cluster.records(TOPIC)[0]]
-        assert values == [b"%d" % n for n in range(_TRIES) for _ in range(2)]
+        assert values[-2:] == [b"%d" % (_TRIES - 1)] * 2
 
 
 def _leaves_alone(
@@ -54,6 +55,7 @@ def _leaves_alone(
     Returns:
         Whether the sender took no turn for the second.
     """
+    _until_lone(producer)
     until(producer.send(TOPIC, value).done)
     until_it_sleeps(producer)
     producer._kprod.metadata._topics[TOPIC] -= idle_ms
@@ -72,7 +74,7 @@ def test_a_record_that_others_follow_is_left_to_the_sender(cluster: EmbeddedClus
     """The newest request had several, so this one may get company, too."""
     with kprod.Producer(**cluster.client_settings(), linger_ms=0) as producer:
         _settle_request(producer, 1)
-        while producer._kprod.sender.sent_single:  # the sender may have woken between two of them
+        while producer._kprod.sender.lone_count:  # the sender may have woken between two of them
             _settle_request(producer, 30)
         until_it_sleeps(producer)
         cluster.faults.stall(0)
@@ -87,17 +89,17 @@ def test_a_record_that_others_follow_is_left_to_the_sender(cluster: EmbeddedClus
 def test_a_record_soon_after_another_ends_it(cluster: EmbeddedCluster) -> None:
     """It is in a request of its own as well; two that come together are to share one again."""
     with kprod.Producer(**cluster.client_settings(), linger_ms=0) as producer:
-        _until_sent_single(producer)
+        _until_lone(producer)
         cluster.faults.stall(0)
         before = produce_requests(producer)
         futures = [producer.send(TOPIC, b"first")]
         until(lambda: produce_requests(producer) == before + 1)
         futures.append(producer.send(TOPIC, b"second"))
         until(lambda: produce_requests(producer) == before + 2)
-        assert not producer._kprod.sender.sent_single
+        assert producer._kprod.sender.lone_count == 0
         cluster.faults.resume(0)
         until(lambda: all(future.done() for future in futures))
-        _until_sent_single(producer)
+        _until_lone(producer)
 
 
 def test_records_far_apart_leave_on_the_callers_thread(cluster: EmbeddedCluster) -> None:
@@ -115,10 +117,9 @@ def _now_ms() -> int:
     return SystemClock().now_ms()
 
 
-def _until_sent_single(producer: kprod.Producer) -> None:
+def _until_lone(producer: kprod.Producer) -> None:
     """Settle records one by one, since a question for metadata may have been in flight."""
-    _settle_request(producer, 1)
-    while not producer._kprod.sender.sent_single:
+    while producer._kprod.sender.lone_count < LONE_MIN:
         _settle_request(producer, 1)
 
 
