@@ -1,6 +1,7 @@
 """Consumers of several clients in one group, polled in turn by one thread."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -226,14 +227,31 @@ def share_a_topic(
         Partition and offset of each record that kprod has read.
     """
     makers = [KprodMember, PEERS[peer]] if kprod_leads else [PEERS[peer], KprodMember]
-    group = f"{topic}-group"
+    made: list[Member] = []
+
+    def make() -> Member:
+        made.append(makers[len(made)](servers, f"{topic}-group", topic, strategy))
+        return made[-1]
+
+    try:
+        seen = _share(servers, topic, make)
+    except BaseException:
+        for each in made:  # what is left open would fail other tests, too
+            with contextlib.suppress(Exception):
+                each.close()
+        raise
+    return seen[0] if kprod_leads else seen[1]
+
+
+def _share(servers: str, topic: str, make: Callable[[], Member]) -> list[list[Place]]:
+    """Share a topic, as `share_a_topic` says, between two members; returns what each has read."""
     every = [(number, offset) for number in range(PARTITIONS) for offset in range(20)]
     fill(servers, topic, 10)
-    first = makers[0](servers, group, topic, strategy)
+    first = make()
     members: list[Member] = [first]
     seen: list[list[Place]] = [[]]
     poll_until(members, lambda: len(first.owned()) == PARTITIONS and len(seen[0]) >= 40, seen)
-    second = makers[1](servers, group, topic, strategy)
+    second = make()
     members, seen = [first, second], [seen[0], []]
 
     def is_shared() -> bool:
@@ -249,4 +267,4 @@ def share_a_topic(
     rest = {(number, offset) for number in range(PARTITIONS) for offset in range(20, 25)}
     poll_until([second], lambda: rest <= set(seen[1]), [seen[1]])
     second.close()
-    return seen[0] if kprod_leads else seen[1]
+    return seen
