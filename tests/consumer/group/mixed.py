@@ -236,7 +236,7 @@ def share_a_topic(
     try:
         seen = _share(servers, topic, make)
     except BaseException:
-        for each in made:  # what is left open would fail other tests, too
+        for each in made:  # a member left open would fail other tests, too
             with contextlib.suppress(Exception):
                 each.close()
         raise
