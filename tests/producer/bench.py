@@ -79,6 +79,11 @@ class FakeClient:
         """Requests that a node has not answered."""
         return sum(carried.request.node_id == node_id for carried in self.in_flight)
 
+    def idle_connection(self, node_id: int, now_ms: int) -> object | None:
+        """Anything but None, if the node has no request in flight."""
+        assert now_ms == self._clock.now_ms()
+        return None if self.in_flight_of(node_id) else self
+
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """Any."""
         return Node(0, "broker", 9092 + now_ms * 0)
