@@ -175,8 +175,9 @@ def _kprod_append(records: Records) -> None:
 
 def _kprod_batch(records: Records, codec: Codec) -> object:
     builder = _kprod_fill(records)
-    packed = compressor(codec)(builder.records(BUFFER)) if codec else None
-    pieces = builder.close(attributes=codec, packed=packed)
+    if codec:
+        builder.pack(compressor(codec)(builder.records(BUFFER)))
+    pieces = builder.close(attributes=codec)
     builder.chain.release()
     return pieces
 

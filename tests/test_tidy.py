@@ -35,6 +35,7 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/arrow/arrow_columns.pyx": "each check of an array beside the column it binds",
+    "kprod/_core/record/batch_builder.pyx": "one batch from its first record to its checksum",
     "kprod/broker/client_connection.py": "one connection: reading, processing, writing and its end",
     "kprod/broker/log/partition_log.py": "one log: appending, reading, truncating and syncing",
     "kprod/broker/log/segment.py": "one segment: its batches, and the indexes that follow them",

@@ -185,6 +185,20 @@ class ProducerConfig(ClientConfig):
         "brought into that one's range of 3 to 12.",
     )
     compression_zstd_level: int = _level(Codec.ZSTD, "22 is small, negative levels are fast.")
+    compression_threads: int = field(
+        default=0,
+        metadata=row(
+            None,
+            Whole(
+                minimum=0,
+                maximum=64,
+                reason="the sender's thread compresses, too, so that 1 starts no other",
+            ),
+            Group.COMPRESSION,
+            "How many batches are compressed at once, by the sender's thread and others. 0 takes "
+            "half of the cores that the process may use, with gzip all of them, 1 to 4.",
+        ),
+    )
     partitioner: Partitioner | str | None = field(
         default=None,
         metadata=row(

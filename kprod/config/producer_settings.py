@@ -146,6 +146,10 @@ class ProducerSettings(TypedDict, total=False):
     compression_zstd_level: int
     """22 is small, negative levels are fast."""
 
+    compression_threads: int
+    """How many batches are compressed at once, by the sender's thread and others. 0 takes half of
+    the cores that the process may use, with gzip all of them, 1 to 4."""
+
     partitioner: PartitionerName | Partitioner | None
     """Called as `partitioner(key, all_partitions, available)` for a record that names no partition.
     None or 'murmur2': murmur2 of the key, as Kafka; without a key, one partition per batch, chosen

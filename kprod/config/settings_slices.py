@@ -37,6 +37,7 @@ class CompressionSettings(NamedTuple):
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
+    compression_threads: int
 
     @property
     def level(self) -> int | None:

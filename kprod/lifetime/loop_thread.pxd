@@ -16,3 +16,4 @@ cdef class LoopThread:
     cdef public bint _is_started
     cdef public object _thread
     cdef public object _ident
+    cdef public set _worker_idents

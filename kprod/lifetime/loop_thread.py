@@ -14,6 +14,7 @@ Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a se
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
@@ -63,6 +64,7 @@ class LoopThread:
         self._is_started = False
         self._thread: Thread | None = None
         self._ident: Hashable = None  # the thread's, while it runs
+        self._worker_idents: set[Hashable] = set()
 
     def start(self, name: str) -> None:
         """Start taking turns.
@@ -80,10 +82,43 @@ class LoopThread:
             self._is_started = False
             raise
 
+    def start_worker(self, name: str, run: Callable[[], object]) -> Thread:
+        """Start a thread that works while this one waits for it.
+
+        Neither may wait for a result that this thread settles, so `is_current` counts it in.
+
+        Args:
+            name: The worker's.
+            run: The worker's whole work.
+
+        Returns:
+            The thread.
+
+        Raises:
+            RuntimeError: There are no more threads, or the interpreter ends.
+        """
+        return start_thread(name, partial(self._run_worker, run))
+
+    def _run_worker(self, run: Callable[[], object]) -> None:
+        ident = current_ident()
+        try:
+            self._worker_idents.add(ident)
+            if self._settles is not None:
+                enter_sender(self._settles)
+            run()
+        finally:
+            leave_sender()
+            self._worker_idents.discard(ident)
+
     @property
     def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
-        return self._ident is not None and current_ident() == self._ident
+        """Whether the caller is on this thread, or on a worker's."""
+        return self._ident is not None and (current_ident() == self._ident or self.is_worker)
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether the caller is on a worker's thread, which may not touch this one's state."""
+        return bool(self._worker_idents) and current_ident() in self._worker_idents
 
     @property
     def is_started(self) -> bool:

@@ -22,6 +22,7 @@ Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834,
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kprod._core.clock import SystemClock
@@ -40,6 +41,8 @@ from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
     from kprod._core.send.partition_appender import TopicRoutes
+
+_QUEUES_SEEN_MAX = 32  # of a node, so that the cost does not grow with the partitions
 
 
 class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the send path asks
@@ -288,6 +291,25 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             if queue.drain_index < len(queue.batches) and queue.sendable_batch() is not None:
                 self.mark_ready(queue)
         return drained
+
+    def next_to_pack(self, node_id: int, count: int) -> list[ProducerBatch]:
+        """Return batches that wait to be sent, that get no more records, and are not compressed.
+
+        Args:
+            node_id: Id of a leader, whose batches come first.
+            count: Maximum number of batches.
+
+        Returns:
+            They stay in their queues and in the rings.
+        """
+        others = [ring for leader_id, ring in self._rings.items() if leader_id != node_id]
+        found: list[ProducerBatch] = []
+        for ring in (self._rings.get(node_id, ()), *others):
+            for queue in islice(ring, _QUEUES_SEEN_MAX):
+                found += queue.full_unpacked()
+                if len(found) >= count:
+                    return found[:count]
+        return found
 
     def retire(self, batch: ProducerBatch) -> None:
         """Seal a batch that is about to be settled.

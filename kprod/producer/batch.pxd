@@ -26,6 +26,6 @@ cdef class ProducerBatch(TimerTask):
 
     cpdef object run(self)
     cpdef assign(self, int64_t producer_id, int64_t producer_epoch, int64_t base_sequence)
-    cpdef list close(self, int attributes, object packed)
+    cpdef list close(self, int attributes)
     cpdef succeed(self, int64_t base_offset, int64_t log_append_time_ms)
     cpdef release(self)

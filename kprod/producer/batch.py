@@ -3,9 +3,9 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A batch is open (accepts records), sealed, closed (bytes are final), in flight or waiting for a
-retry, and done. Settling the result and releasing the memory are two events: the memory is released
-by the chain's last holder.
+A batch is open (accepts records), sealed, with a codec packed (its records are compressed), closed
+(bytes are final), in flight or waiting for a retry, and done. Settling the result and releasing the
+memory are two events: the memory is released by the chain's last holder.
 
 The batch is its own timer task, since ten thousand lingering batches would mean as many extra
 objects.
@@ -106,7 +106,7 @@ class ProducerBatch(TimerTask):
 
     @property
     def encoded_bytes(self) -> int:
-        """Size on the wire once closed; before that the uncompressed size."""
+        """Size on the wire once packed or closed; before that the uncompressed size."""
         return self.builder.encoded_bytes or self.builder.size_bytes
 
     def assign(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -117,12 +117,20 @@ class ProducerBatch(TimerTask):
         if self.pieces is not None:
             self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
 
-    def close(self, attributes: int, packed: "Buffer | None") -> "list[Piece]":
+    @property
+    def is_unpacked(self) -> bool:
+        """Whether its records would still have to be compressed."""
+        return self.pieces is None and not self.builder.is_packed
+
+    def pack(self, packed: "Buffer") -> None:
+        """Replace the records by their compressed form."""
+        self.builder.pack(packed)
+
+    def close(self, attributes: int) -> "list[Piece]":
         """Encode the batch.
 
         Args:
-            attributes: Number of the codec.
-            packed: The compressed records; None without a codec.
+            attributes: Number of the codec; if it is not 0, the batch is packed.
 
         Returns:
             The pieces to send.
@@ -132,7 +140,6 @@ class ProducerBatch(TimerTask):
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
             attributes=attributes,
-            packed=packed,
         )
         return self.pieces
 

@@ -133,7 +133,14 @@ class Closing:
 
         Returns:
             Its result; 0 if the sender ended before.
+
+        Raises:
+            KprodError: The caller is on a thread that the sender waits for.
         """
+        if self.thread.is_worker:
+            raise KprodError(
+                "a finalizer on a thread that compresses batches would wait for itself"
+            )
         if not self.thread.is_started or self.thread.is_current:
             return count()
         made = BatchResult("", 0)  # a latch
@@ -186,6 +193,7 @@ class Closing:
             result.abandon(error)
         self._wake_no_more()
         self._engine.client.close_after_fork()
+        self._engine.sender.close_after_fork()
 
     def _reject_more(self) -> Covered:
         """Accept no more records; returns the results to settle."""

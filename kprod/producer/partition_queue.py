@@ -88,6 +88,18 @@ class PartitionQueue(PartitionAppender):
             return batch
         return None
 
+    def full_unpacked(self) -> "list[ProducerBatch]":
+        """Return the unsent batches that get no more records and are not compressed, in order."""
+        found: list[ProducerBatch] = []
+        # By index: sending threads may append meanwhile, which would invalidate an iterator.
+        for index in range(self.drain_index, len(self.batches)):
+            batch = self.batches[index]
+            if batch.builder is self.builder:
+                break
+            if batch.is_unpacked and batch.record_count and batch.verdict is None:
+                found.append(batch)
+        return found
+
     def is_short_of_memory(self) -> bool:
         """Whether a send waits for memory of the newest batch's pool."""
         if not self.batches:

@@ -37,6 +37,7 @@ from kprod.producer.send_support import SendSupport
 from kprod.producer.sender import Sender
 from kprod.producer.topic_opener import TopicOpener
 from kprod.producer.transaction.manager import TransactionManager
+from kprod.threads import Thread
 from kprod.timer.timer import Timer
 
 
@@ -253,6 +254,10 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
     def is_on_sender(self) -> bool:
         """Whether the calling thread is the sender's."""
         return self.closing.thread.is_current
+
+    def start_worker(self, name: str, run: Callable[[], object]) -> Thread:
+        """See `LoopThread.start_worker`."""
+        return self.closing.thread.start_worker(f"{name}-{self.client_id}", run)
 
     def expire(self, batch: ProducerBatch) -> None:
         """Fail a batch whose delivery timeout has expired; called by the sender."""

@@ -18,10 +18,9 @@ cdef class Sender:
     cdef public RecordAccumulator _accumulator
     cdef public int _attributes
     cdef public object _calls
+    cdef public object compressor
     cdef public object _client
     cdef public SystemClock _clock
-    cdef public object _compress
-    cdef public object _compression_buffer
     cdef public object _delivery
     cdef public TransactionManager _transaction_manager
     cdef public object _may_send

@@ -23,19 +23,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kprod._core.clock import SystemClock
-from kprod._core.record.compression_buffer import CompressionBuffer
 from kprod._core.send.send_path import SendPath
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import Metadata
-from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import KprodError, own_copy
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import Event, StateLog
-from kprod.model import CODECS, Codec
+from kprod.model import CODECS
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
+from kprod.producer.batch_compression.parallel_compressor import ParallelCompressor
 from kprod.producer.delivery import Delivery
 from kprod.producer.produce_request import ProduceRequest, ProduceTerms
 from kprod.producer.producer_id_requests import ProducerIdRequests
@@ -47,6 +46,9 @@ from kprod.timer.timer import Timer
 if TYPE_CHECKING:
     from kprod.protocol.produce_frame import Piece
 
+    Errors = Mapping[ProducerBatch, Exception]
+
+_NO_ERRORS: "Errors" = {}
 PRODUCE_VERSION_MIN = 3  # the first version with record batches (V2)
 POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
@@ -64,6 +66,7 @@ class Sender:
         settings: SenderSettings,
         compression: CompressionSettings,
         *,
+        compressor: ParallelCompressor | None,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         delivery: Delivery,
@@ -82,6 +85,7 @@ class Sender:
         Args:
             settings: Request settings.
             compression: Compression settings.
+            compressor: Compresses batches; None without a codec.
             accumulator: Holds the batches.
             client: The network client.
             delivery: Settles batches.
@@ -98,10 +102,7 @@ class Sender:
         """
         self._request_bytes_max = settings.max_request_size
         self._attributes = int(compression.compression_type)
-        self._compress: Callable[[Buffer], Buffer] | None = None
-        self._compression_buffer = CompressionBuffer()
-        if compression.compression_type is not Codec.NONE:
-            self._compress = compressor(compression.compression_type, compression.level)
+        self.compressor = compressor
         first = max(PRODUCE_VERSION_MIN, CODECS[self._attributes].first_produce_version)
         self._terms = ProduceTerms(
             delivery, acks=settings.acks, timeout_ms=settings.request_timeout_ms, first=first
@@ -210,9 +211,17 @@ class Sender:
         self._accumulator.abort(fail)
 
     def close(self) -> None:
-        """Close all connections; requests in flight are released."""
-        self._client.close()
-        self._compression_buffer = CompressionBuffer()  # a closed producer keeps no memory
+        """Close all connections, which releases requests, and end the threads that compress."""
+        try:
+            self._client.close()
+        finally:
+            if self.compressor is not None:
+                self.compressor.close()
+
+    def close_after_fork(self) -> None:
+        """Let the threads that compress end, in a forked child."""
+        if self.compressor is not None:
+            self.compressor.close_after_fork()
 
     @property
     def is_idle(self) -> bool:
@@ -291,10 +300,12 @@ class Sender:
     def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         topics: dict[str, list[PartitionRecords]] = {}
         encoded: list[ProducerBatch] = []
+        errors = _NO_ERRORS if self.compressor is None else self._compress(node_id, batches)
         for batch in batches:
             try:
                 self._transaction_manager.assign(batch)
-                pieces = batch.pieces or self._encode(batch)  # a retry sends identical bytes
+                # a retry sends identical bytes
+                pieces = batch.pieces or self._encode(batch, errors)
                 queue = batch.queue
                 records = (queue.partition, pieces, batch.builder.encoded_bytes)
                 topics.setdefault(queue.topic, []).append(records)
@@ -303,7 +314,7 @@ class Sender:
                 continue
             batch.builder.chain.hold()
             encoded.append(batch)
-        if self._compress is not None:
+        if self.compressor is not None:
             # compression does not count against the request's timeout
             now_ms = max(now_ms, self._clock.now_ms())
         if encoded:
@@ -313,13 +324,28 @@ class Sender:
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
 
-    def _encode(self, batch: ProducerBatch) -> "list[Piece]":
-        """Compress and close a batch; return its pieces."""
-        packed: Buffer | None = None
-        if self._compress is not None:
-            batch.builder.seal()
-            packed = self._compress(batch.builder.records(self._compression_buffer))
-        return batch.close(self._attributes, packed)
+    def _encode(self, batch: ProducerBatch, errors: "Errors") -> "list[Piece]":
+        """Close a batch and return its pieces, or raise the error of its compression."""
+        if errors and batch in errors:
+            raise errors[batch]
+        return batch.close(self._attributes)
+
+    def _compress(self, node_id: int, batches: Sequence[ProducerBatch]) -> "Errors":
+        """Compress the batches of a request, and where threads have no work the next ones.
+
+        Returns:
+            The errors of those that could not be compressed. One that is not in the request is
+            tried again when it is sent.
+        """
+        compressor = self.compressor
+        assert compressor is not None  # noqa: S101 - there is a codec
+        unpacked = [batch for batch in batches if batch.is_unpacked]
+        if not unpacked:
+            return _NO_ERRORS
+        spare_count = compressor.spare_threads(len(unpacked))
+        if spare_count:
+            unpacked += self._accumulator.next_to_pack(node_id, spare_count)
+        return compressor.pack(unpacked)
 
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.

@@ -15,6 +15,7 @@ from kprod._core import checksum
 from kprod._core.send.send_path import SendPath
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
+from kprod.compression import compressor
 from kprod.config import NetworkSettings, ProducerConfig
 from kprod.lifetime import open_clients
 from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
@@ -25,6 +26,12 @@ from kprod.network.compiled_modules import COMPILED_TLS_MODULES, interpreted_mod
 from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.security import Security
 from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch_compression.parallel_compressor import (
+    SHARED_BYTES_MIN,
+    MakeCodec,
+    ParallelCompressor,
+    default_thread_count,
+)
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing, ClosingParts
 from kprod.producer.delivery import Delivery
@@ -56,6 +63,8 @@ class Environment:
         admits_interpreted: Whether the direct path is used although modules on it are interpreted
             (`COMPILED_MODULES`), for simulation and tracing, where no signal handler may wait for
             the producer or raise.
+        make_codec: Binds a codec and its level; `kprod.compression.compressor`.
+        shared_bytes_min: Least size of batches that are compressed by several threads, in bytes.
         poisons: Whether to fill returned memory with a pattern (0xDD), which shows on the wire if
             it is sent nevertheless.
         on_note: Called with each state change of the producer and its connections; None for none.
@@ -63,7 +72,7 @@ class Environment:
 
     __slots__ = (
         *("admits_interpreted", "clock", "has_metrics", "io", "is_threaded", "on_note"),
-        *("poisons", "rng"),
+        *("make_codec", "poisons", "rng", "shared_bytes_min"),
     )
 
     def __init__(  # noqa: PLR0913 - each has a default
@@ -75,6 +84,8 @@ class Environment:
         is_threaded: bool = True,
         has_metrics: bool = True,
         admits_interpreted: bool = False,
+        make_codec: MakeCodec = compressor,
+        shared_bytes_min: int = SHARED_BYTES_MIN,
         poisons: bool = False,
         on_note: OnNote | None = None,
     ) -> None:
@@ -84,6 +95,8 @@ class Environment:
         self.is_threaded: bool = is_threaded
         self.has_metrics: bool = has_metrics
         self.admits_interpreted: bool = admits_interpreted
+        self.make_codec: MakeCodec = make_codec
+        self.shared_bytes_min: int = shared_bytes_min
         self.poisons: bool = poisons
         self.on_note: OnNote | None = on_note
 
@@ -222,6 +235,7 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
     engine.sender = Sender(
         config.sender_settings(),
         config.compression_settings(),
+        compressor=_compressor(engine, world),
         accumulator=engine.accumulator,
         client=engine.client,
         delivery=engine.delivery,
@@ -234,6 +248,21 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
         reject=engine.reject,
         recorder=engine.recorder,
         state_log=engine.state_log,
+    )
+
+
+def _compressor(engine: ProducerEngine, world: Environment) -> ParallelCompressor | None:
+    settings = engine.config.compression_settings()
+    if settings.compression_type is Codec.NONE:
+        return None
+    codec = settings.compression_type
+    thread_count = settings.compression_threads or default_thread_count(codec)
+    # A caller of `run_once` is to be all that runs.
+    return ParallelCompressor(
+        partial(world.make_codec, codec, settings.level),
+        engine.start_worker,
+        thread_count=thread_count if world.is_threaded else 1,
+        shared_bytes_min=world.shared_bytes_min,
     )
 
 

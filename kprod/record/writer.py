@@ -56,10 +56,9 @@ def write_batch(
                 f"offset {record[0]} where {base_offset + index} comes next in the batch"
             )
         _append(builder, record)
-    packed = None
     if codec is not Codec.NONE:
-        packed = compressor(codec)(builder.records(CompressionBuffer()))
-    batch = bytearray().join(builder.close(attributes=codec, packed=packed))
+        builder.pack(compressor(codec)(builder.records(CompressionBuffer())))
+    batch = bytearray().join(builder.close(attributes=codec))
     if log_append_time_ms is not None:
         rewrite_log_append_time(batch, log_append_time_ms)
     rewrite_offsets(batch, base_offset, _UNKNOWN_LEADER_EPOCH)

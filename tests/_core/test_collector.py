@@ -37,7 +37,7 @@ def test_a_batch_that_waits_has_nothing_for_the_collector() -> None:
     parts: list[object] = [batch, batch.result, batch.builder, batch.builder.chain]
     assert not any(map(gc.is_tracked, parts))
     batch.builder.try_append(1, None, b"value")
-    assert not gc.is_tracked(batch.close(0, None))
+    assert not gc.is_tracked(batch.close(0))
 
 
 def test_a_result_is_walked_again_once_something_may_lead_back_to_it() -> None:

@@ -24,13 +24,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import kprod
+from kprod.compression import Buffer, compressor
 from kprod.errors import ClosedError, KprodError, ProducerForked
 from kprod.interfaces import OutgoingRecord
 from kprod.metrics.prometheus import ProducerCollector
+from kprod.model import Codec
+from kprod.producer.wiring import Environment
 from tests.thread_tracing import trace_new_threads
 
 WAIT_S = 60.0  # ends a broken test, never its rhythm
-TOPIC = "orders"
+TOPIC, BESIDE = "orders", "beside"
 MARKED, INNER, LATER = b"marked", b"inner", b"later"
 CHILD_OK, CHILD_WRONG = 7, 1
 
@@ -312,6 +315,49 @@ def _finalizer(scene: Scene) -> Callable[[float], BaseException | None]:
     return _send_marked(scene, on_delivery=_Finalized(scene))
 
 
+class _FinalizedAnywhere:
+    """An object that runs the scene's code when it is freed, on whatever thread."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    def __del__(self) -> None:
+        self.scene.act()
+
+
+def _two_threads_compress(scene: Scene) -> dict[str, Any]:
+    """The collector runs finalizers on any thread, but not at will: here an object is freed."""
+    begins = threading.Event()
+    made: list[int] = []
+
+    def make_codec(codec: Codec, level: int | None) -> Callable[[Buffer], Buffer]:
+        compress = compressor(codec, level)
+        made.append(1)
+        is_own = len(made) == 1
+
+        def run(plain: Buffer) -> Buffer:
+            if is_own:
+                assert not scene.is_armed or begins.wait(WAIT_S)
+            else:
+                begins.set()
+                _FinalizedAnywhere(scene)
+            return compress(plain)
+
+        return run
+
+    return {
+        "compression_type": "gzip",
+        "compression_threads": 2,
+        "environment": Environment(make_codec=make_codec, shared_bytes_min=0),
+    }
+
+
+def _send_two(scene: Scene) -> Callable[[float], BaseException | None]:
+    _quiet_hook(scene)
+    scene.producer.send(BESIDE, b"beside")
+    return _send_marked(scene)
+
+
 class _Weak:
     """A callback that may be referred to weakly."""
 
@@ -502,6 +548,7 @@ _ALL = [
     Place("logging handler", True, _line_of_the_log(as_filter=False)),
     Place("logging filter", True, _line_of_the_log(as_filter=True)),
     Place("finalizer", True, _finalizer),
+    Place("finalizer while batches are compressed", True, _send_two, _two_threads_compress),
     Place("weakref callback", True, _weakref_callback),
     Place("event loop's hook", True, _loop_hook),
     Place("trace function", True, _send_marked, _trace_settings),

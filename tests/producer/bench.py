@@ -19,6 +19,8 @@ from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connection_context import NetworkIO
+from kprod.producer.batch_compression.batch_compressor import BatchCompressor
+from kprod.producer.batch_compression.parallel_compressor import ParallelCompressor
 from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.producer import Producer
 from kprod.producer.wiring import Environment
@@ -49,6 +51,13 @@ class Carried:
             for topic in body["topic_data"]
             for entry in topic["partition_data"]
         }
+
+
+def own_compressor(producer: Any) -> BatchCompressor:
+    """The compressor of the sender's thread."""
+    compressor = producer._kprod.sender.compressor
+    assert isinstance(compressor, ParallelCompressor)
+    return compressor.own
 
 
 class FakeClient:

@@ -16,6 +16,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.errors import ClosedError, KprodError, Persistence
 from tests.producer.application_code import (
     ACTIONS,
+    BESIDE,
     CHILD_OK,
     INNER,
     LATER,
@@ -28,13 +29,14 @@ from tests.producer.application_code import (
 )
 
 ROOT = Path(__file__).parents[2]
+BEFORE_THE_RECORD_IS_SENT = {"trace function", "finalizer while batches are compressed"}
 EVERYWHERE = pytest.mark.parametrize("place", PLACES)
 
 
 @pytest.fixture
 def cluster() -> Iterator[EmbeddedCluster]:
     """One broker, one topic of one partition."""
-    with EmbeddedCluster(brokers=1, topics={TOPIC: 1}) as running:
+    with EmbeddedCluster(brokers=1, topics={TOPIC: 1, BESIDE: 1}) as running:
         yield running
 
 
@@ -155,7 +157,7 @@ def test_it_may_block(scenes: _Scenes, place: str) -> None:
     assert scene.result is True  # released by the other thread, when it was through
     assert scene.inner is not None or place == "interceptor's close"
     error = scenes.check_marked(scene)
-    if place == "trace function":  # it may block before the record is sent
+    if place in BEFORE_THE_RECORD_IS_SENT:
         assert error is None or isinstance(error, ClosedError)
     elif PLACES[place].is_sender:
         assert error is None
@@ -194,7 +196,7 @@ def _meddle(scene: Scene) -> None:
         assert producer.metrics()
         # A handler blocks with the lock that logging gives it, for which the line of a close waits.
         if scene.place.is_sender and scene.place.name != "logging handler":
-            assert producer.close(0.05) <= 2
+            assert producer.close(0.05) <= 3  # `BESIDE` may be among them
             assert not scene.finished.is_set()
     finally:
         scene.released.set()

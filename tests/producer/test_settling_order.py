@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kprod.compression import Buffer
 from kprod.errors import BufferTimeout, KprodError, Purged, UnknownPartition
 from kprod.protocol.error_table import error_for
-from tests.producer.bench import TOPIC, Bench, Carried
+from tests.producer.bench import TOPIC, Bench, Carried, own_compressor
 from tests.producer.stage import Stage
 
 MESSAGE_TOO_LARGE = 10
@@ -100,14 +100,14 @@ def test_a_batch_that_cannot_be_encoded_waits_for_those_before_it(
     stage.answer()
     stage.settled.clear()
     stage.send(b"0")
-    sender = stage.producer._kprod.sender
-    compress = sender._compress
+    compressor = own_compressor(stage.producer)
+    compress = compressor.compress
 
     def fail(_: bytes) -> Any:
-        monkeypatch.setattr(sender, "_compress", compress)
+        monkeypatch.setattr(compressor, "compress", compress)
         raise MemoryError(CODEC_FAULT)
 
-    monkeypatch.setattr(sender, "_compress", fail)
+    monkeypatch.setattr(compressor, "compress", fail)
     stage.send(b"1")
     stage.send(b"2")
     assert _values(stage) == []
@@ -267,9 +267,9 @@ class SettlingMachine(RuleBasedStateMachine):
             retries=2,
             compression_type="gzip",
         )
-        sender = self.bench.producer._kprod.sender
-        self.compress = sender._compress
-        sender._compress = self.encode
+        compressor = own_compressor(self.bench.producer)
+        self.compress = compressor.compress
+        compressor.compress = self.encode
         self.codec_fails = False
         self.sent: list[list[int]] = [[], []]
         self.settled: list[list[int]] = [[], []]
@@ -290,7 +290,6 @@ class SettlingMachine(RuleBasedStateMachine):
         if self.codec_fails:
             self.codec_fails = False
             raise MemoryError(CODEC_FAULT)
-        assert self.compress is not None
         return self.compress(plain)
 
     def send(self, partition: int, size: int) -> None:

@@ -8,12 +8,12 @@ import pytest
 import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.record_future import RecordFuture
-from kprod._core.record.compression_buffer import CompressionBuffer
 from kprod.clock import ManualClock
 from kprod.compression import compressor
 from kprod.errors import RecordTooLarge
 from kprod.model import Codec
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
+from kprod.producer.batch_compression.batch_compressor import BatchCompressor
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.send_rules import SendRules
 from kprod.producer.split import split
@@ -85,8 +85,9 @@ def _hear(called: list[Any], index: int) -> Callable[[Any, Any], None]:
 
 def _close(batch: ProducerBatch, codec: Codec = Codec.NONE) -> record_v2.DecodedBatch:
     """Close it as the sender does, and read what it would send."""
-    packed = compressor(codec)(batch.builder.records(CompressionBuffer())) if codec else None
-    batch.close(int(codec), packed)
+    if codec:
+        BatchCompressor(compressor(codec)).pack(batch)
+    batch.close(int(codec))
     assert batch.pieces is not None
     (decoded,) = record_v2.decode_batches(b"".join(batch.pieces))
     return decoded

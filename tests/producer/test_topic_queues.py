@@ -111,3 +111,36 @@ def _grow_interrupted(line: int, inner_count: int, outer_count: int) -> bool:
     assert head.queues[: len(inner)] == inner
     assert head.partition_count == count
     return bool(inner)
+
+
+def test_batches_that_get_no_more_records() -> None:
+    """The unsent ones behind which another was opened, until they are compressed."""
+    bench = Bench((0,), linger_ms=60_000, batch_size=100, compression_type="gzip")
+    for _ in range(4):
+        bench.producer.send(TOPIC, b"v" * 90, partition=0)
+    (queue,) = bench.accumulator.topics[TOPIC].queues
+    assert len(queue.batches) == 4
+    full = list(queue.batches)[:3]
+    assert queue.full_unpacked() == full
+    full[0].pack(b"squeezed")
+    assert queue.full_unpacked() == full[1:]
+    queue.drain_index = 2
+    assert queue.full_unpacked() == full[2:]
+    queue.drain_index = 0
+    bench.producer.close(0)
+
+
+def test_the_next_batches_of_a_leader_come_first() -> None:
+    """In the order of the rings, and no more than asked for."""
+    bench = Bench((0, 1, 0), linger_ms=60_000, batch_size=100, compression_type="gzip")
+    for partition in range(3):
+        for _ in range(3):
+            bench.producer.send(TOPIC, b"v" * 90, partition=partition)
+    accumulator = bench.accumulator
+    accumulator.take_inbox(bench.clock.now_ms())
+    numbers = [batch.queue.partition for batch in accumulator.next_to_pack(1, 10)]
+    assert numbers == [1, 1, 0, 0, 2, 2]
+    numbers = [batch.queue.partition for batch in accumulator.next_to_pack(0, 3)]
+    assert numbers == [0, 0, 2]
+    assert accumulator.next_to_pack(7, 1)[0].queue.partition == 0
+    bench.producer.close(0)

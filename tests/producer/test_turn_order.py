@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kprod.errors import DeliveryTimeout, Persistence
+from tests.producer.bench import own_compressor
 from tests.producer.stage import Stage
 
 REQUEST_MS = 1_000
@@ -140,15 +141,14 @@ def test_a_request_s_timeout_begins_when_it_is_sent(monkeypatch: pytest.MonkeyPa
     stage = Stage(request_timeout_ms=REQUEST_MS, compression_type="gzip", **ACKS_OF_THE_LEADER)
     stage.send(b"first")
     stage.answer()
-    sender = stage.producer._kprod.sender
-    compress = sender._compress
-    assert compress is not None
+    compressor = own_compressor(stage.producer)
+    compress = compressor.compress
 
     def compress_slowly(plain: bytes) -> Any:
         stage.clock.advance(REQUEST_MS + 1)
         return compress(plain)
 
-    monkeypatch.setattr(sender, "_compress", compress_slowly)
+    monkeypatch.setattr(compressor, "compress", compress_slowly)
     future = stage.send(b"v" * 1_000)
     stage.run(REQUEST_MS - 1)
     assert len(stage.history) == 2, "the request timed out before its time"

@@ -1,13 +1,15 @@
 """One producer of a run: its sender as an actor, and the records sent through it."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 import kprod
+from kprod.compression import Buffer, compressor
 from kprod.errors import ClosedError
 from kprod.metrics.state_log import Event
+from kprod.model import Codec
 from kprod.network.connection_context import NetworkIO
 from kprod.producer.wiring import Environment
 from tests.sim.client_io import Shortage, SimResolver, SimSelector, SimSocketWait
@@ -69,6 +71,7 @@ class Client:
         self.freezes: list[tuple[int, int]] = []  # from, until
         self._world = world
         self._made = 0
+        self._codecs = 0
         scheduler = world.scheduler
         self.shortage = Shortage()
         self.selector = SimSelector(
@@ -97,6 +100,8 @@ class Client:
                 io=lambda _: io,
                 is_threaded=self.is_threaded,
                 admits_interpreted=True,
+                make_codec=self._make_codec,
+                shared_bytes_min=0,
                 poisons=True,
                 on_note=self._note,
             ),
@@ -115,6 +120,22 @@ class Client:
             self.tap.wall_offset_ms = clock.timestamp_ms() - clock.now_ms()
         if not self.is_threaded:
             self._actor = Actor(scheduler, self._run)
+
+    def _make_codec(self, codec: Codec, level: int | None) -> Callable[[Buffer], Buffer]:
+        """Bind a codec that gives way to all other threads, as one does that releases the GIL."""
+        compress = compressor(codec, level)
+        scheduler = self._world.scheduler
+        self._codecs += 1
+        where = "on the sender's thread" if self._codecs == 1 else "beside the sender"
+
+        def compress_and_yield(plain: Buffer) -> Buffer:
+            current = scheduler.current
+            if self.is_threaded and current is not None:
+                self._world.count(f"compression {where} let other threads run")
+                current.sleep(scheduler.now_ns)
+            return compress(plain)
+
+        return compress_and_yield
 
     def _note(self, event: Event, fields: Mapping[str, object]) -> None:
         """Count a change of state, and let sequences and epochs begin where the plan says."""

@@ -164,6 +164,8 @@ EXPECTED = (
     "callback sends again",
     "callback sleeps",
     "close in the middle",
+    "compression beside the sender let other threads run",
+    "compression on the sender's thread let other threads run",
     "crash took written batches",
     "cut with a request in flight",
     "failed",

@@ -194,6 +194,7 @@ def _settings(draw: Draw) -> dict[str, Any]:
         settings["connections_max_idle_ms"] = 2_000
     settings["first_sequence"] = draw.chance(0.15)
     settings["first_epoch"] = draw.chance(0.15)
+    settings["compression_threads"] = draw.one_of((1, 2, 3))
     return settings
 
 

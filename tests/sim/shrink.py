@@ -25,6 +25,7 @@ _PLAIN_SETTINGS: dict[str, Any] = {
     "batch_size": 16_000,
     "linger_ms": 0,
     "compression_type": "none",
+    "compression_threads": 1,
     "on_buffer_full": "block",
     "retry_backoff_ms": 100,
     "reconnect_backoff_ms": 50,

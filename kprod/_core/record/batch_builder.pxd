@@ -35,6 +35,7 @@ cdef class BatchBuilder:
     cdef readonly ChunkChain chain
     cdef readonly Py_ssize_t missing_bytes
     cdef readonly Py_ssize_t encoded_bytes
+    cdef list _packed_pieces
     cdef list _wire_pieces
     cdef object _header
 
@@ -42,7 +43,7 @@ cdef class BatchBuilder:
     cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
-    cdef int _replace_records(self, packed) except -1
+    cdef int _replace_records(self, const unsigned char* source, Py_ssize_t size) except -1
     cdef unsigned char* _header_memory(self) except NULL
     cdef int _write_producer(
         self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence

@@ -4,7 +4,8 @@
 # Why: store forwarding, see "What decides it" in docs/performance.md.
 """The builder of V2 record batches: records are written straight into a chain of pooled chunks.
 
-A builder is open, then sealed (no more records), then closed (header and checksum written). It
+A builder is open, then sealed (no more records), with a codec packed (the records compressed), then
+closed (header and checksum written). It
 appends a record whole or not at all, and returns a lack of space as a value: NEED_CHUNKS if the
 chain is too short, BATCH_FULL if the limit on uncompressed bytes is reached. The first record is
 taken whatever its size, since it could never fit otherwise. A record may straddle chunks.
@@ -270,10 +271,58 @@ cdef class BatchBuilder:
         """
         return buffer.filled(self.chain, self._piece_index + 1, self._at)
 
+    def pack(self, packed) -> None:
+        """Seal the batch, and replace its records by their compressed form.
+
+        They are copied into the chain if they fit, and the rest of its memory returns to the pool:
+        a caller that waits for memory fills it while the next batch is compressed. Those that
+        compression has made longer than the chain keep their own memory.
+
+        Args:
+            packed: All `records`, compressed, bytes-like.
+
+        Raises:
+            LocalProtocolError: The batch is closed or packed already, or has no records.
+        """
+        cdef Py_buffer view
+        cdef const unsigned char* source
+        cdef Py_ssize_t size
+        cdef bint is_viewed
+        if self._wire_pieces is not None or self._packed_pieces is not None:
+            raise LocalProtocolError("a batch was packed after it was packed or closed")
+        if self.record_count == 0:
+            raise LocalProtocolError("a batch without records was packed")
+        self.seal()
+        is_viewed = expose(packed, &view, &source, &size, "compressed records")
+        try:
+            if BATCH_OVERHEAD_BYTES + size > self.chain.lent_bytes:
+                self._header = bytearray(BATCH_OVERHEAD_BYTES)
+                self._packed_pieces = [memoryview(self._header).toreadonly(), packed]
+            else:
+                self._replace_records(source, size)
+            self.encoded_bytes = BATCH_OVERHEAD_BYTES + size
+        finally:
+            if is_viewed:
+                PyBuffer_Release(&view)
+
+    cdef int _replace_records(self, const unsigned char* source, Py_ssize_t size) except -1:
+        """Write the compressed records over the uncompressed ones, and shorten the chain."""
+        self._piece_index = 0
+        self._at = self.chain.pieces[0].memory + BATCH_OVERHEAD_BYTES
+        self._room_bytes = self.chain.pieces[0].capacity_bytes - BATCH_OVERHEAD_BYTES
+        self._put(source, size)
+        self.chain.trim(self._piece_index + 1)
+        self._packed_pieces = chunk_parts(self.chain, self._at)
+        return 0
+
+    @property
+    def is_packed(self):
+        """Whether the records are compressed; a closed batch may be."""
+        return self._packed_pieces is not None
+
     def close(
         self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1,
         int attributes=0,
-        packed=None,
     ):
         """Seal the batch and write its header and checksum.
 
@@ -282,34 +331,30 @@ cdef class BatchBuilder:
             producer_epoch: −1 without idempotence.
             base_sequence: Sequence of the first record; −1 without idempotence.
             attributes: Codec, transactional and control bits of the header.
-            packed: All `records`, compressed, bytes-like; needed if the codec bits are not 0. They
-                are copied into the chain if they fit, and the rest of its memory returns to the
-                pool: a caller that waits for memory fills it while the next batch is compressed.
 
         Returns:
             The batch's pieces in order, buffers to be written one after the other, in a list that
             must not be changed. They refer to the chain unless compression has made them longer.
 
         Raises:
-            LocalProtocolError: The batch is closed already or has no records, or compressed records
-                are given without codec bits, or the other way round.
+            LocalProtocolError: The batch is closed already or has no records, or it is packed
+                without codec bits, or the other way round.
         """
         cdef BatchHeader header
         if self._wire_pieces is not None:
             raise LocalProtocolError("a batch was closed twice")
         if self.record_count == 0:
             raise LocalProtocolError("a batch without records was closed")
-        if bool(attributes & CODEC_MASK) != (packed is not None):
-            given = "no" if packed is None else "the"
+        if bool(attributes & CODEC_MASK) != (self._packed_pieces is not None):
+            state = "not compressed" if self._packed_pieces is None else "compressed"
             raise LocalProtocolError(
-                f"a batch with attributes {attributes:#x} was given {given} compressed records"
+                f"a batch was closed with attributes {attributes:#x}, but its records are {state}"
             )
         self.seal()
-        if packed is None:
+        self._wire_pieces = self._packed_pieces
+        if self._wire_pieces is None:
             self._wire_pieces = chunk_parts(self.chain, self._at)
             self.encoded_bytes = self.size_bytes
-        else:
-            self._replace_records(packed)
         header.size_bytes = self.encoded_bytes
         header.attributes = <int16_t>attributes
         header.record_count = self.record_count
@@ -318,32 +363,6 @@ cdef class BatchBuilder:
         put_header(self._header_memory(), &header)
         self._write_producer(producer_id, producer_epoch, base_sequence)
         return self._wire_pieces
-
-    cdef int _replace_records(self, packed) except -1:
-        """Write the compressed records over the uncompressed ones, and shorten the chain.
-
-        Those that compression has made longer than the chain keep their own memory.
-        """
-        cdef Py_buffer view
-        cdef const unsigned char* source
-        cdef Py_ssize_t size
-        cdef bint is_viewed = expose(packed, &view, &source, &size, "compressed records")
-        try:
-            self.encoded_bytes = BATCH_OVERHEAD_BYTES + size
-            if self.encoded_bytes > self.chain.lent_bytes:
-                self._header = bytearray(BATCH_OVERHEAD_BYTES)
-                self._wire_pieces = [memoryview(self._header).toreadonly(), packed]
-                return 0
-            self._piece_index = 0
-            self._at = self.chain.pieces[0].memory + BATCH_OVERHEAD_BYTES
-            self._room_bytes = self.chain.pieces[0].capacity_bytes - BATCH_OVERHEAD_BYTES
-            self._put(source, size)
-        finally:
-            if is_viewed:
-                PyBuffer_Release(&view)
-        self.chain.trim(self._piece_index + 1)
-        self._wire_pieces = chunk_parts(self.chain, self._at)
-        return 0
 
     cdef unsigned char* _header_memory(self) except NULL:
         if self._header is None:

@@ -163,7 +163,9 @@ def test_compressed_records_give_memory_back() -> None:
     builder = _long_builder(pool)
     assert pool.lent_bytes == 128 + 6 * 256
     packed = bytes(range(200))
-    closed = b"".join(builder.close(attributes=4, packed=packed))
+    builder.pack(packed)
+    assert pool.lent_bytes == 128 + 256
+    closed = b"".join(builder.close(attributes=4))
     assert closed[61:] == packed
     assert builder.encoded_bytes == len(closed) == 61 + 200
     assert pool.lent_bytes == builder.chain.lent_bytes == 128 + 256
@@ -176,7 +178,9 @@ def test_compressed_records_of_any_size(size: int) -> None:
     """Where they fill the chain, and where they are longer than it."""
     builder = _golden_builder()
     packed = bytes([7]) * size
-    closed = b"".join(builder.close(attributes=1, packed=packed))
+    builder.pack(packed)
+    assert builder.encoded_bytes == 61 + size
+    closed = b"".join(builder.close(attributes=1))
     assert closed[61:] == packed
     assert struct.unpack_from(">i", closed, 8) == (len(closed) - 12,)
     assert struct.unpack_from(">I", closed, 17) == (crc32c(closed[21:]),)
@@ -186,9 +190,37 @@ def test_compressed_records_of_any_size(size: int) -> None:
 @pytest.mark.parametrize("attributes", [0, 2])
 def test_codec_and_compressed_records_must_agree(attributes: int) -> None:
     """A codec without compressed records, or the reverse, is a fault of the caller."""
-    packed = None if attributes else b"squeezed"
-    with pytest.raises(LocalProtocolError, match="compressed records"):
-        _golden_builder().close(attributes=attributes, packed=packed)
+    builder = _golden_builder()
+    if not attributes:
+        builder.pack(b"squeezed")
+    assert builder.is_packed is not bool(attributes)
+    with pytest.raises(LocalProtocolError, match="its records are"):
+        builder.close(attributes=attributes)
+
+
+def test_a_batch_is_packed_once_and_before_it_is_closed() -> None:
+    """Its records would be overwritten by their own compressed form."""
+    builder = _golden_builder()
+    builder.pack(b"squeezed")
+    with pytest.raises(LocalProtocolError, match="packed or closed"):
+        builder.pack(b"squeezed")
+    plain = _golden_builder()
+    plain.close()
+    with pytest.raises(LocalProtocolError, match="packed or closed"):
+        plain.pack(b"squeezed")
+    with pytest.raises(LocalProtocolError, match="without records"):
+        _builder(_pool()).pack(b"squeezed")
+
+
+def test_a_batch_that_cannot_be_packed_is_as_before() -> None:
+    """Something that is not bytes-like changes nothing."""
+    builder = _golden_builder()
+    with pytest.raises(TypeError):
+        builder.pack("squeezed")  # type: ignore[arg-type]
+    assert not builder.is_packed
+    assert builder.encoded_bytes == 0
+    builder.pack(b"squeezed")
+    assert b"".join(builder.close(attributes=1))[61:] == b"squeezed"
 
 
 def test_an_empty_batch_is_not_closed() -> None:
@@ -205,24 +237,22 @@ def test_size_bound_of_the_known_example() -> None:
 def test_a_compressed_batch_gets_another_producer() -> None:
     """The producer in its header is rewritten, and nothing behind that."""
     builder = _golden_builder()
-    closed = b"".join(builder.close(attributes=1, packed=b"squeezed"))
+    builder.pack(b"squeezed")
+    closed = b"".join(builder.close(attributes=1))
     builder.rewrite_producer(4242, 7, 2**31 - 1)
     rewritten = b"".join(builder.pieces())
     assert rewritten[57:] == closed[57:]
-    again = _golden_builder().close(
-        producer_id=4242,
-        producer_epoch=7,
-        base_sequence=2**31 - 1,
-        attributes=1,
-        packed=b"squeezed",
-    )
+    other = _golden_builder()
+    other.pack(b"squeezed")
+    again = other.close(producer_id=4242, producer_epoch=7, base_sequence=2**31 - 1, attributes=1)
     assert rewritten == b"".join(again)
 
 
 def test_a_compressed_batch_in_a_request_is_not_rewritten() -> None:
     """A socket reads its header."""
     builder = _golden_builder()
-    closed = b"".join(builder.close(attributes=1, packed=b"squeezed"))
+    builder.pack(b"squeezed")
+    closed = b"".join(builder.close(attributes=1))
     builder.chain.hold()
     with pytest.raises(LocalProtocolError, match="held 2 times"):
         builder.rewrite_producer(4242, 7, 100)
