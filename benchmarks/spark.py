@@ -52,9 +52,13 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
     # As the docs advise: no check of a batch's bytes for each row, which is a walk over columns.
-    # It concerns only the way to Python.
+    # These two concern only the way to Python.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.python.unix.domain.socket.enabled": "true",
 }
+# As the docs advise: Arrow batches of 1 to 2 MB, which stay in a processor's cache. It, too,
+# concerns only the way to Python.
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # A deleted topic's log gives its memory to the next write's. By default it stays for a minute, and
 # ten of 1 GB each are more than many a machine has.
 BROKER_SETTINGS = {"log.segment.delete.delay.ms": "0", "log.initial.task.delay.ms": "0"}
@@ -91,19 +95,21 @@ class Shape(NamedTuple):
         share: Share of the race's rows; larger rows are fewer.
         least_rate: Least ratio of rates; None where it follows from `PRECOMPUTED`.
         most_cost: Greatest ratio of CPU.
+        arrow_rows: Rows of an Arrow batch; Spark's default where it makes 1 to 2 MB.
     """
 
     columns: Sequence[str]
     share: float
     least_rate: float | None
     most_cost: float
+    arrow_rows: int = 10_000
 
 
 SHAPES = {
     "key and value": Shape((KEY, VALUE), 1.0, 1.3, 0.8),
     "two headers": Shape((KEY, VALUE, HEADERS), 1.0, 1.2, 0.9),
     "json": Shape((KEY, *JSON_COLUMNS), 0.5, None, 0.9),
-    "1 KB": Shape((KEY, KILOBYTE), 0.25, 1.2, 0.9),
+    "1 KB": Shape((KEY, KILOBYTE), 0.25, 1.2, 0.9, arrow_rows=2_000),
 }
 JSON_SHAPE = "json"
 JSON_SHARE, JSON_LEAST, JSON_MOST = 0.9, 1.1, 1.3
@@ -122,6 +128,7 @@ def benchmark(report: Report) -> None:
                 shape = SHAPES[name]
                 table, count = str(Path(directory) / name), int(rows * shape.share)
                 spark.range(0, count, 1, 2).selectExpr(*shape.columns).write.parquet(table)
+                spark.conf.set(ARROW_ROWS, shape.arrow_rows)
                 race = Race(spark, servers, name, table, count)
                 race.run(report, _sinks(name, with_peers=extra.peers))
     _judge(report, fails=extra.gate)

@@ -75,6 +75,58 @@ def send_arrow(
     return receipt
 
 
+class ArrowFeed:
+    """One bulk send of tables that come one after the other; batches stay open between them.
+
+    A table of a megabyte would end a small batch in each partition if it were sent alone. And its
+    rows are copied while the processor's caches still have them.
+
+    `end` must be called in any case: until then the last batches are not sent.
+
+    Thread-safety: a feed belongs to one thread.
+
+    Args:
+        path: The producer's send path.
+        topic: Name of the topic.
+        names: Column names by role; every table must have these columns.
+    """
+
+    __slots__ = ("_call", "_names", "_path", "_topic")
+
+    def __init__(self, path: SendPath, topic: str, names: Mapping[str, str | None]) -> None:
+        self._path = path
+        self._topic = topic
+        self._names = names
+        self._call: ArrowCall | None = None
+
+    def send(self, table: Any) -> None:  # noqa: ANN401 - as in `send_arrow`
+        """Append the rows of a table.
+
+        Args:
+            table: An object with `__arrow_c_stream__` or `__arrow_c_array__`.
+
+        Raises:
+            KprodError: No further record can be appended.
+        """
+        rows = ArrowRows(ArrowSource(table), self._names)
+        if self._call is None:
+            self._call = ArrowCall(self._path, self._topic, rows)
+        self._call.append(rows)
+
+    def end(self) -> SendReceipt | None:
+        """Send the last batches.
+
+        Returns:
+            The receipt of all rows; None if there was no table.
+        """
+        call, self._call = self._call, None
+        if call is None:
+            return None
+        with _receipt_of(call) as receipt:
+            call.end()
+        return receipt
+
+
 def _check_lengths(columns: Mapping[str, object]) -> None:
     """Reject columns whose known lengths differ."""
     lengths = {role: len(column) for role, column in columns.items() if isinstance(column, Sized)}

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kprod import Producer
 from kprod.errors import BrokerError, UnknownTopic
+from kprod.producer.bulk import ArrowFeed
 from kprod.producer.producer import engine_of
 from kprod.spark.bad_rows import BadRows, as_rows
 from kprod.spark.row_faults import RowFault
@@ -66,6 +67,9 @@ class Settling:
     __slots__ = (
         "_absent",
         "_bad_rows",
+        "_fed_bytes",
+        "_fed_topic",
+        "_feed",
         "_in_flight_bytes",
         "_in_flight_bytes_max",
         "_producer",
@@ -88,6 +92,9 @@ class Settling:
         self._bad_rows = bad_rows
         self._report = report
         self._sent: deque[_Sent] = deque()
+        self._feed: ArrowFeed | None = None
+        self._fed_topic = ""
+        self._fed_bytes = 0
         self._in_flight_bytes = 0
         self._in_flight_bytes_max = int(engine_of(producer).config.buffer_memory * IN_FLIGHT_SHARE)
 
@@ -116,6 +123,34 @@ class Settling:
         """
         self._make_room(_size_bytes(table))
         self._hand_over(topic, table)
+
+    def feed(self, topic: str, rows: Any) -> None:
+        """Append rows to a call that stays open until `end_feed`; only if none may be left out.
+
+        Args:
+            topic: Topic of the rows; the same until `end_feed`.
+            rows: A pyarrow record batch with columns named by roles, the same until `end_feed`.
+
+        Raises:
+            KprodError: No further row can be sent.
+        """
+        size_bytes = _size_bytes(rows)
+        self._make_room(self._fed_bytes + size_bytes)
+        if self._feed is None:
+            names = {role: role for role in ("value", *_ROLES) if role in rows.schema.names}
+            self._feed = ArrowFeed(engine_of(self._producer).path, topic, names)
+            self._fed_topic = topic
+        self._fed_bytes += size_bytes
+        self._feed.send(rows)
+
+    def end_feed(self) -> None:
+        """End the open call, if there is one, so that its last batches are sent."""
+        feed, self._feed = self._feed, None
+        size_bytes, self._fed_bytes = self._fed_bytes, 0
+        receipt = None if feed is None else feed.end()
+        if receipt is not None:
+            self._sent.append(_Sent(self._fed_topic, receipt, size_bytes, None))
+            self._in_flight_bytes += size_bytes
 
     def _hand_over(self, topic: str, table: Any) -> None:
         roles = {role: role for role in _ROLES if role in table.column_names}

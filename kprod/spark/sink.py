@@ -29,6 +29,7 @@ from kprod.errors import ConfigError
 from kprod.spark.columns import read_columns
 from kprod.spark.delivery_guarantee import AtLeastOnce, Delivery
 from kprod.spark.options import read_options
+from kprod.spark.process_upkeep import lighten_upkeep
 from kprod.spark.task_messages import TaskMessage
 from kprod.spark.unpickling import reduced
 
@@ -163,7 +164,9 @@ class BatchWriter(DataSourceArrowWriter):
         Raises:
             KprodError: Not all rows could be written.
         """
-        return self._delivery.write(iterator)
+        message = self._delivery.write(iterator)
+        lighten_upkeep()
+        return message
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report a job whose tasks have all succeeded.
@@ -172,6 +175,7 @@ class BatchWriter(DataSourceArrowWriter):
             messages: One per task.
         """
         self._delivery.commit(messages, None)
+        lighten_upkeep()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report the records that a failed job has written.
@@ -213,7 +217,9 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
             from kprod.spark.row_batches import as_batches  # noqa: PLC0415 - pyarrow is for executors
 
             iterator = as_batches(iterator, self._schema)
-        return self._delivery.write(iterator)
+        message = self._delivery.write(iterator)
+        lighten_upkeep()
+        return message
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Report a micro-batch whose tasks have all succeeded.
@@ -223,6 +229,7 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
             batchId: Id of the micro-batch.
         """
         self._delivery.commit(messages, batchId)
+        lighten_upkeep()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Say what a failed micro-batch has left in the topics.
@@ -239,4 +246,5 @@ def _checked(options: Mapping[str, str], schema: StructType) -> Delivery:
     delivery = AtLeastOnce(checked, read_columns(schema, checked))
     if _COMMIT_RUNNER not in sys.modules:
         delivery.prepare()
+    lighten_upkeep()
     return delivery

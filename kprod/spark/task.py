@@ -1,8 +1,13 @@
 """One task's rows, from Arrow batches to acknowledged records.
 
-Rows at fault are rejected first; the others are gathered until a call of `send_arrow` is worth its
-while. The task ends when everything it sent is acknowledged: after that nothing of it is left in
-the process.
+Rows at fault are rejected first. Where the topic is the write's and one bad row fails the task, the
+others are copied at once into the batches of a call that stays open for some megabytes. Otherwise
+they are gathered until a call of `send_arrow` is worth its while. The task ends when everything it
+sent is acknowledged: after that nothing of it is left in the process.
+
+Why not one way for all. A call for each topic that rows name, all of them open, could hold all the
+memory in batches that are not sent, and wait for it; so could a dead letter beside an open call.
+And rows that may be left out must be kept until they are settled.
 
 Memory. The producer's `buffer_memory` bounds the records in flight; beside it there is one
 gathering, a bounded number of dead letters, and, where bad rows are left out, the batches of rows
@@ -49,6 +54,7 @@ class TaskWriter:
     __slots__ = (
         "_bad_rows",
         "_columns",
+        "_feeds",
         "_gathered",
         "_gathered_bytes",
         "_gathered_bytes_max",
@@ -70,6 +76,7 @@ class TaskWriter:
         self.report: TaskReport = TaskReport()
         self._bad_rows = BadRows(producer, options, self.report)
         may_leave_out = options.on_record_error is not RecordErrorMode.FAIL
+        self._feeds = not may_leave_out and options.topic is not None
         self._settling = Settling(
             producer,
             self._bad_rows if may_leave_out else None,
@@ -88,13 +95,16 @@ class TaskWriter:
                 left out; or not all is settled in time.
             KprodError: The rows cannot be sent at all, such as for lack of the topic.
         """
-        for batch in batches:
-            self.report.row_count += batch.num_rows
-            for part in split_by_topic(self._sound_rows(batch), self._options.topic):
-                self._gather(part)
-            if self._is_enough():
-                self._send_gathered()
-                self._settling.settle_done()
+        try:
+            for batch in batches:
+                self.report.row_count += batch.num_rows
+                for part in split_by_topic(self._sound_rows(batch), self._options.topic):
+                    self._gather(part)
+                if self._is_enough():
+                    self._send_gathered()
+                    self._settling.settle_done()
+        finally:
+            self._settling.end_feed()
         self._send_gathered()
         self._settling.settle_all(self._options.flush_timeout_ms)
         self._bad_rows.settle()
@@ -108,7 +118,10 @@ class TaskWriter:
 
     def _gather(self, part: TopicRows) -> None:
         if part.rows.num_rows:
-            self._gathered.setdefault(part.topic, []).append(part.rows)
+            if self._feeds:
+                self._settling.feed(part.topic, part.rows)
+            else:
+                self._gathered.setdefault(part.topic, []).append(part.rows)
             self._gathered_bytes += part.rows.nbytes
             self._gathered_count += part.rows.num_rows
 
@@ -119,6 +132,7 @@ class TaskWriter:
         )
 
     def _send_gathered(self) -> None:
+        self._settling.end_feed()
         self._settling.look_up(self._gathered)
         for topic, batches in self._gathered.items():
             table = pa.Table.from_batches(batches)

@@ -1,5 +1,6 @@
 """One task's rows into topics: rows that arrive, fail it, or are left out."""
 
+import threading
 from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ from kprod.errors import KprodError, UnknownPartition
 from kprod.producer.produce_response import companions_error
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
+from kprod.spark import settling
 from kprod.spark.columns import Columns
 from kprod.spark.options import SinkOptions, read_options
 from kprod.spark.row_states import Outcome, outcome_of
@@ -288,12 +290,12 @@ def test_rows_that_are_rejected_for_none_of_them_are_not_sent_for_ever(
 class _Slow:
     """A producer whose calls are done when they are waited for."""
 
-    _kprod = SimpleNamespace(config=SimpleNamespace(buffer_memory=1 << 20))
-
     def __init__(self) -> None:
+        self._kprod = SimpleNamespace(config=SimpleNamespace(buffer_memory=1 << 20), path=self)
         self.in_flight_bytes = 0
         self.most_bytes = 0
         self.call_count = 0
+        self.is_flushed = False
 
     def send_arrow(self, _: str, table: Any, **__: object) -> "_Slow.Receipt":
         self.in_flight_bytes += table.nbytes
@@ -302,6 +304,7 @@ class _Slow:
         return self.Receipt(self, table)
 
     def flush(self, _: object) -> int:
+        self.is_flushed = True
         return 0
 
     class Receipt:
@@ -319,31 +322,92 @@ class _Slow:
             self._is_done = True
 
         def done(self) -> bool:
-            return True if self._producer.call_count > CALLS else self._is_done
+            return self._producer.is_flushed or self._is_done
 
         def delivered(self) -> dict[int, Any]:
             return {0: (self._table.num_rows, [])}
 
 
-CALLS = 40
+class _SlowFeed:
+    """A feed to such a producer, which its path is."""
+
+    def __init__(self, path: _Slow, *_: object) -> None:
+        self._producer = path
+        self._tables: list[Any] = []
+
+    def send(self, table: Any) -> None:
+        self._producer.in_flight_bytes += table.nbytes
+        self._producer.most_bytes = max(self._producer.most_bytes, self._producer.in_flight_bytes)
+        self._tables.append(table)
+
+    def end(self) -> _Slow.Receipt:
+        self._producer.call_count += 1
+        return _Slow.Receipt(self._producer, pa.Table.from_batches(self._tables))
 
 
-def test_the_producers_memory_is_never_used_up(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("mode", ["fail", "skip"])
+def test_the_producers_memory_is_never_used_up(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     """Calls wait for older ones first: out of memory, a producer sends small batches."""
-    batch = pa.record_batch({"value": [b"x" * 100_000] * 3})
+    monkeypatch.setattr(settling, "ArrowFeed", _SlowFeed)
+    batch = pa.record_batch({"value": [b"x" * 10_000] * 3})
     slow = _Slow()
     roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
-    task = TaskWriter(cast("Producer", slow), options_of(cluster, topic="a"), roles)
-    task.write(iter([batch] * (CALLS + 1)))
-    assert slow.call_count == CALLS + 1
-    assert 300_000 < slow.most_bytes <= 3 << 18
-    assert task.report.spans["a"][0].record_count == 3 * (CALLS + 1)
+    options = options_of(cluster, topic="a", on_record_error=mode)
+    task = TaskWriter(cast("Producer", slow), options, roles)
+    task.write(iter([batch] * 400))
+    assert slow.call_count > 40
+    assert 1 << 19 < slow.most_bytes <= 3 << 18
+    assert task.report.spans["a"][0].record_count == 1_200
 
 
-def test_small_arrow_batches_make_large_record_batches(cluster: EmbeddedCluster) -> None:
-    """A producer ends its batches with each array, and so gets one of many rows."""
+def test_full_batches_are_sent_while_rows_come(cluster: EmbeddedCluster) -> None:
+    """Where no row may be left out, none is kept."""
+    options = options_of(cluster, topic="b", batch__size="2000", max__block__ms="30000")
+    clock = SystemClock()
+    deadline_ms = clock.now_ms() + 30_000
+
+    def rows() -> Generator[Any]:
+        yield pa.record_batch({"value": [b"x" * 500] * 10})
+        while not values_of(cluster, "b"):
+            assert clock.now_ms() < deadline_ms, "nothing is sent before the end"
+            threading.Event().wait(0.01)
+        yield pa.record_batch({"value": [b"last"]})
+
+    roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
+    with Producer(options.settings) as producer:
+        TaskWriter(producer, options, roles).write(rows())
+    assert values_of(cluster, "b")[-1] == b"last"
+
+
+def test_rows_before_a_failure_of_the_query_are_sent(cluster: EmbeddedCluster) -> None:
+    """They are with the producer already; the retry repeats them."""
+    options = options_of(cluster, topic="b")
+
+    def rows() -> Generator[Any]:
+        yield pa.record_batch({"value": [b"x"]})
+        raise RuntimeError("the query failed")
+
+    roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
+    with Producer(options.settings) as producer:
+        with pytest.raises(RuntimeError, match="the query failed"):
+            TaskWriter(producer, options, roles).write(rows())
+        producer.flush()
+    assert values_of(cluster, "b") == [b"x"]
+
+
+@pytest.mark.parametrize("mode", ["fail", "skip"])
+def test_small_arrow_batches_make_large_record_batches(cluster: EmbeddedCluster, mode: str) -> None:
+    """A producer would end its batches with each array; so it gets many in one call."""
     arrow = [pa.record_batch({"value": [b"x" * 100] * 20}) for _ in range(50)]
-    options = options_of(cluster, topic="b", linger__ms="1000", max__request__size="1000000")
+    options = options_of(
+        cluster,
+        topic="b",
+        linger__ms="1000",
+        max__request__size="1000000",
+        on_record_error=mode,
+    )
     roles = Columns(fields=(), **{role: role if role == "value" else None for role in ROLES})
     with Producer(options.settings) as producer:
         TaskWriter(producer, options, roles).write(iter(arrow))

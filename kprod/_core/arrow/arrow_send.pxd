@@ -23,6 +23,8 @@ cdef class ArrowCall(BulkCall):
     cdef int64_t _clock_ms
     # Index in the call of the array's first row.
     cdef int64_t _first_call_index
+    cdef int _use(self, ArrowRows rows) except -1
+    cdef bint _send_next(self) except -1
     cdef int _send_array(self, int64_t row_count) except -1
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1
     cdef int _look_around(self) except -1

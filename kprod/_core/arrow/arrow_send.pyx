@@ -67,9 +67,7 @@ cdef class ArrowCall(BulkCall):
         BulkCall.__init__(self, path, topic)
         # The values in columns are encoded already.
         self._has_serializers = False
-        self._rows = rows
-        rows.row_bytes_max = path._record_bytes_max - BESIDES_BYTES_MAX
-        self._plan = BlockPlan(path, self.routes, rows)
+        self._use(rows)
         self._batches = ArrowBatches(path, self.routes, self.account)
 
     def run_table(self) -> None:
@@ -80,20 +78,45 @@ cdef class ArrowCall(BulkCall):
             SerializationError: The stream failed.
             KprodError: No further record can be appended.
         """
-        cdef SendPath path = self._path
         try:
-            while self._rows.source.advance():
-                row_count = self._rows.bind()
-                self._first_call_index = self.account.record_count
-                if path._has_interceptors or path._has_partitioner:
-                    self._send_singly(row_count)
-                else:
-                    self._send_array(row_count)
+            while self._send_next():
                 self._batches.splice_all()
-                path.hooks.check_signals()
+                self._path.hooks.check_signals()
         finally:
             # Rows that were handled are sent however the call ends.
             self._batches.splice_all()
+
+    def append(self, ArrowRows rows not None) -> None:
+        """Send all arrays of a further table as `run_table` does, but keep the batches open.
+
+        The caller must call `end` in any case, and should do so soon: until then the open batches
+        are not sent, and hold memory that nobody can wait for.
+        """
+        self._use(rows)
+        while self._send_next():
+            self._path.hooks.check_signals()
+
+    def end(self) -> None:
+        """Queue the open batches, after the last table."""
+        self._batches.splice_all()
+
+    cdef int _use(self, ArrowRows rows) except -1:
+        rows.row_bytes_max = self._path._record_bytes_max - BESIDES_BYTES_MAX
+        self._rows = rows
+        self._plan = BlockPlan(self._path, self.routes, rows)
+        return 0
+
+    cdef bint _send_next(self) except -1:
+        """Send the table's next array; return False if there is none."""
+        if not self._rows.source.advance():
+            return False
+        row_count = self._rows.bind()
+        self._first_call_index = self.account.record_count
+        if self._path._has_interceptors or self._path._has_partitioner:
+            self._send_singly(row_count)
+        else:
+            self._send_array(row_count)
+        return True
 
     cdef int _send_array(self, int64_t row_count) except -1:
         cdef int64_t row = 0
