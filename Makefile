@@ -122,7 +122,7 @@ BASE ?= HEAD
 timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
 	$(PY) -m tests.timer.system_timer_stress --seconds 20
 
-chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record (CHAOS="--security SASL_SSL")
+chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record (CHAOS="--security SASL_SSL --compression gzip")
 	$(PY) -m tests.chaos $(CHAOS)
 
 chaos-groups: $(VENV)/.built  ## kill, stall and add members of a group of three clients (CHAOS="--seconds 60", CHAOS=--kafka)

@@ -2,13 +2,14 @@
 
 First under a patient producer, for so long; then, for a fifth of it, under one whose delivery
 timeout is below an outage, so that sends fail. With `--security SASL_SSL` clients use TLS and log
-in, each time for ten seconds.
+in, each time for ten seconds. With `--compression gzip` several threads compress batches.
 """
 
 import argparse
 import sys
 from dataclasses import replace
 
+from kprod.model import CODECS
 from tests.chaos.chaos import IMPATIENCE, Chaos, ChaosPlan, ChaosReport
 from tests.chaos.secured_nodes import SecuredNodes
 from tests.plugins.kafka import artifacts_or_reason
@@ -18,6 +19,7 @@ from tests.plugins.kafka_nodes import KafkaNodes
 KILLS_MIN = 12  # in ten minutes
 BUSY_KILLS_MIN = 6
 IMPATIENT_SHARE = 0.2
+_COMPRESSION = {"compression_threads": 3, "batch.size": 100_000}
 
 
 def main() -> int:
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--kill-every", type=float, default=15.0, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--security", choices=("PLAINTEXT", "SASL_SSL"), default="PLAINTEXT")
+    parser.add_argument("--compression", choices=[facts.name for facts in CODECS.values()])
     given = parser.parse_args()
     found = artifacts_or_reason()
     if isinstance(found, str):
@@ -34,6 +37,8 @@ def main() -> int:
         return 1
     with nodes_of(found, given.security) as nodes:
         settings = nodes.client_settings() if isinstance(nodes, SecuredNodes) else {}
+        if given.compression is not None:
+            settings = {**settings, **_COMPRESSION, "compression.type": given.compression}
         plan = ChaosPlan(
             duration_s=given.seconds,
             kill_every_s=given.kill_every,
