@@ -372,7 +372,6 @@ cdef class SendMethod:
                 sixteen calls share after 64 in a row; see `SystemClock.shared_timestamp_ms`.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
                 record is settled; exactly one of them is None.
-                record is settled; exactly one of them is None.
 
         Returns:
             A `RecordFuture`.
