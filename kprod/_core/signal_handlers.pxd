@@ -4,5 +4,5 @@ cdef extern from "Python.h":
 
 
 cpdef bint may_run_handlers(object main_ident) except -1
-cpdef int settle_collector() except -1
+cpdef bint settle_collector() except -1
 cpdef void interrupt_later() noexcept

@@ -56,18 +56,23 @@ cpdef bint may_run_handlers(object main_ident) except -1:
     return False
 
 
-cpdef int settle_collector() except -1:
+cpdef bint settle_collector() except -1:
     """Run a collection that is due now, so that none runs while the collector is disabled.
 
     Only CPython 3.12 needs it. Call it where application code may run, and with the collector
-    disabled: finalizers run in here, and no further collection becomes due.
+    disabled: finalizers run in here, and no further collection becomes due. An exception of a
+    signal handler comes out of here, but Ctrl-C's own is raised again later.
+
+    Returns:
+        Whether application code may have run.
     """
     if 0x030C0000 <= PY_VERSION_HEX < 0x030D0000:
         try:
             PyErr_CheckSignals()
         except KeyboardInterrupt:
             PyErr_SetInterrupt()
-    return 0
+        return True
+    return False
 
 
 cpdef void interrupt_later() noexcept:

@@ -31,14 +31,21 @@ from kprod._core.send.send_hooks import not_initialised
 cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
     """Take a number of chunks from the pool; None if it has fewer now."""
     cdef list chunks = []
-    cdef Chunk chunk
-    while PyList_GET_SIZE(chunks) < chunk_count:
-        chunk = pool.try_take(large)
-        if chunk is None:
-            # Two sends that kept chunks while they wait for more could deadlock.
-            pool.give_back_chunks(chunks)
-            return None
-        chunks.append(chunk)
+    cdef Chunk chunk = None
+    try:
+        while PyList_GET_SIZE(chunks) < chunk_count:
+            chunk = pool.try_take(large)
+            if chunk is None:
+                # Two sends that kept chunks while they wait for more could deadlock.
+                pool.give_back_chunks(chunks)
+                return None
+            chunks.append(chunk)
+            chunk = None
+    except MemoryError:
+        if chunk is not None:
+            pool.put_away(chunk)
+        pool.give_back_chunks(chunks)
+        raise
     return chunks
 
 

@@ -50,6 +50,7 @@ cdef class DirectPath(SleepHook):
     )
     cpdef bint _send(self, PartitionQueue queue, int64_t now_ms) except -1
     cpdef bint _try_lock(self) except -1
+    cpdef bint _may_begin(self) except -1
     cpdef _unlock(self)
     cpdef int _begin_wait(self, BatchResult result) except -1
     cpdef int _complete_or_begin_wait(self, BatchResult result) except -1

@@ -30,7 +30,7 @@ is handed over to the sender. A session whose methods are Python code is the sen
 Nothing tells in advance whether a caller will wait, or whether more records follow at once, which
 the sender would put into one batch. So a record goes this way if the record before was waited for,
 or if each of the two newest requests carried a single record while no other was in flight to its
-node: records come so seldom that each is sent alone. In bursts, the second record of each ends it.
+node: records come so seldom that each is sent alone. The second record of a burst ends this.
 If nobody waits, the sender reads the response.
 
 Invariants.
@@ -207,15 +207,23 @@ class DirectPath(SleepHook):
             True if it was acquired. Never with TLS where a signal handler might run meanwhile.
         """
         pause()
-        if self.uses_tls:
-            settle_collector()
-            if may_run_handlers(self._main_ident):
-                resume()
-                return False
-        if self._sender_lock.acquire(False):  # noqa: FBT003
-            return True
+        try:
+            if self._may_begin() and self._sender_lock.acquire(False):  # noqa: FBT003
+                return True
+        except MemoryError:
+            pass  # the sender does the work
         resume()
         return False
+
+    def _may_begin(self) -> bool:
+        """Whether no application code can run meanwhile; on 3.12 a collection may run now."""
+        if not self.uses_tls:
+            return True
+        # Checked first: a handler that raised in here would take its future from the caller.
+        if may_run_handlers(self._main_ident):
+            return False
+        # A finalizer may have installed one.
+        return not (settle_collector() and may_run_handlers(self._main_ident))
 
     def _unlock(self) -> None:
         resume()
