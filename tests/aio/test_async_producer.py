@@ -18,7 +18,10 @@ from kprod.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from kprod.metrics.recorder import MetricsRecorder
 from kprod.model import RecordMetadata
+from kprod.network import epoll_selector
+from kprod.producer.producer_engine import ProducerEngine
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.aio.conftest import Run
@@ -256,6 +259,49 @@ def test_purged_records_fail(run: Run[None], cluster: EmbeddedCluster) -> None:
                 await waiting
 
     run(deliver())
+
+
+@pytest.mark.skipif(
+    not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"
+)
+def test_lone_records_leave_in_the_loops_thread(run: Run[None], cluster: EmbeddedCluster) -> None:
+    """Each is written by its task, also by one that is cancelled then: it is delivered once."""
+
+    async def deliver() -> None:
+        async with _producer(cluster, linger_ms=0) as producer:
+            engine = producer._kprod.engine
+            assert engine is not None
+            taken_count = cancelled_count = 0
+            for number in range(60):
+                lock = engine.path.direct_path._sender_lock
+                while lock.locked():  # noqa: ASYNC110 - nobody is told that the sender sleeps
+                    await asyncio.sleep(0.001)
+                before = _requests(engine), _turns(engine)
+                sent = producer.send_and_wait("orders", b"%d" % number, partition=0)
+                task = asyncio.create_task(sent)
+                await asyncio.sleep(0)  # the task sends, and waits
+                # The sender has not woken, and still there is a request more.
+                taken_count += (_requests(engine) - 1, _turns(engine)) == before
+                if number % 2:
+                    task.cancel()
+                await asyncio.wait([task])
+                cancelled_count += task.cancelled()
+                assert await producer.flush() == 0
+            assert taken_count
+            assert cancelled_count
+
+    run(deliver())
+    assert [r.value for r in cluster.records("orders")[0]] == [b"%d" % n for n in range(60)]
+
+
+def _requests(engine: ProducerEngine) -> int:
+    assert isinstance(engine.recorder, MetricsRecorder)
+    return engine.recorder.producer.produce_requests
+
+
+def _turns(engine: ProducerEngine) -> int:
+    assert isinstance(engine.recorder, MetricsRecorder)
+    return engine.recorder.producer.selects
 
 
 def test_an_engine_is_shared_by_loops_and_threads(cluster: EmbeddedCluster) -> None:

@@ -38,6 +38,24 @@ def interrupt():
 def main_thread_is_in(name):
     return sys._current_frames()[threading.main_thread().ident].f_code.co_name == name
 
+def lone_record():
+    for _ in range(100):
+        cluster.faults.resume(0)
+        while sender.lone_count < 2 or direct_path._sender_lock.locked():
+            lone = producer.send_many("orders", [b"v"])
+            while not lone.done() or not producer._kprod.path.sender_sleeps:
+                threading.Event().wait(0.001)
+        cluster.faults.stall(0)
+        made = producer.send("orders", b"a")
+        if direct_path._response_wait.is_only_in_flight():
+            return made
+    leave("no lone record was written by its caller")
+
+def records_from_it_on_after_a_fork(made):
+    fork()
+    offset = made.result().offset
+    return len(cluster.records("orders")[0]) - offset
+
 async def awaited(made):
     return await made
 
@@ -124,6 +142,16 @@ AWAITS = {
 }
 
 
+LONE = Wait(
+    "records_from_it_on_after_a_fork(made)",
+    "ProducerForked",
+    "1",
+    send="lone_record()",
+    before="""producer._kprod.support.open_topic("orders", 60_000)
+direct_path, sender = producer._kprod.path.direct_path, producer._kprod.sender""",
+)
+
+
 def _check(wait: Wait, *, uses_signal: bool) -> None:
     script = _SCRIPT.format(uses_signal=uses_signal, **wait._asdict())
     done = subprocess.run(
@@ -149,3 +177,11 @@ def test_a_wait_ends_in_a_child_that_a_signal_handler_forks(name: str) -> None:
 def test_a_task_ends_its_wait_in_a_child_that_its_loop_forks(name: str) -> None:
     """The child continues with its copy of the loop; nothing comes from the sender any more."""
     _check(AWAITS[name], uses_signal=False)
+
+
+@pytest.mark.skipif(
+    not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"
+)
+def test_a_lone_record_is_the_parents_in_a_fork_right_after_it() -> None:
+    """Its caller has written it, and nobody waits for it yet: the child's copy has an error."""
+    _check(LONE, uses_signal=False)

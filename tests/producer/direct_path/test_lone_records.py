@@ -8,7 +8,7 @@ import kprod
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.network import epoll_selector
-from kprod.producer.direct_path.direct_path import LONE_MIN
+from tests.producer.direct_path.lone import TOPIC, LoneSends, settle_request, until_lone
 from tests.producer.direct_path.sleeping import produce_requests, turns, until, until_it_sleeps
 
 pytestmark = [
@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.timeout(60, method="thread"),  # a handler of SIGALRM would close the path with TLS
 ]
 
-TOPIC = "orders"
 _TRIES = 5
 _MAX_IDLE_MS = 300_000  # the default
 
@@ -55,7 +54,7 @@ def _leaves_alone(
     Returns:
         Whether the sender took no turn for the second.
     """
-    _until_lone(producer)
+    until_lone(producer)
     until(producer.send(TOPIC, value).done)
     until_it_sleeps(producer)
     producer._kprod.metadata._topics[TOPIC] -= idle_ms
@@ -73,9 +72,9 @@ def _leaves_alone(
 def test_a_record_that_others_follow_is_left_to_the_sender(cluster: EmbeddedCluster) -> None:
     """The newest request had several, so this one may get company, too."""
     with kprod.Producer(**cluster.client_settings(), linger_ms=0) as producer:
-        _settle_request(producer, 1)
+        settle_request(producer)
         while producer._kprod.sender.lone_count:  # the sender may have woken between two of them
-            _settle_request(producer, 30)
+            settle_request(producer, 30)
         until_it_sleeps(producer)
         cluster.faults.stall(0)
         future = producer.send(TOPIC, b"next")
@@ -89,7 +88,7 @@ def test_a_record_that_others_follow_is_left_to_the_sender(cluster: EmbeddedClus
 def test_a_record_soon_after_another_ends_it(cluster: EmbeddedCluster) -> None:
     """It is in a request of its own as well; two that come together are to share one again."""
     with kprod.Producer(**cluster.client_settings(), linger_ms=0) as producer:
-        _until_lone(producer)
+        until_lone(producer)
         cluster.faults.stall(0)
         before = produce_requests(producer)
         futures = [producer.send(TOPIC, b"first")]
@@ -99,7 +98,7 @@ def test_a_record_soon_after_another_ends_it(cluster: EmbeddedCluster) -> None:
         assert producer._kprod.sender.lone_count == 0
         cluster.faults.resume(0)
         until(lambda: all(future.done() for future in futures))
-        _until_lone(producer)
+        until_lone(producer)
 
 
 def test_records_far_apart_leave_on_the_callers_thread(cluster: EmbeddedCluster) -> None:
@@ -117,14 +116,20 @@ def _now_ms() -> int:
     return SystemClock().now_ms()
 
 
-def _until_lone(producer: kprod.Producer) -> None:
-    """Settle records one by one, since a question for metadata may have been in flight."""
-    while producer._kprod.sender.lone_count < LONE_MIN:
-        _settle_request(producer, 1)
-
-
-def _settle_request(producer: kprod.Producer, record_count: int) -> None:
-    """Send records at once, and see them settled without a wait."""
-    values = [b"%d" % n for n in range(record_count)]
-    receipt = producer.send_many(TOPIC, values, partitions=[0] * record_count)
-    until(receipt.done)
+@pytest.mark.parametrize("burst", [2, 3, 5])
+def test_the_second_record_of_a_burst_ends_it(cluster: EmbeddedCluster, burst: int) -> None:
+    """Only the first leaves on the caller's thread; two lone requests later it is so again."""
+    with kprod.Producer(**cluster.client_settings(), linger_ms=0) as producer:
+        lone = LoneSends(producer, cluster)
+        with lone.one_in_flight():
+            before = lone.taken_count
+            for _ in range(burst - 1):
+                lone.send_now()
+            until(lambda: not producer._kprod.accumulator.inbox)
+            until(lambda: producer._kprod.sender.lone_count == 0)
+            assert lone.taken_count == before
+        lone.check()
+        for _ in range(_TRIES):
+            lone.send()
+        assert lone.taken_count > before
+        lone.check()
