@@ -68,7 +68,13 @@ class CompressionThread:
         self._begins.release()
 
     def wait(self) -> None:
-        """Wait until the work is done, or the thread has ended."""
+        """Wait until the work is done, or the thread has ended; work not begun is withdrawn.
+
+        A profiler's function may end a thread before `run`, so that it never begins.
+        """
+        if self._begins.acquire(blocking=False):
+            self._work = None
+            return
         while not self._done.acquire(timeout=_CHECK_S) and not self.has_ended:
             pass
 
@@ -81,6 +87,7 @@ class CompressionThread:
     def stop_soon(self) -> None:
         """End the thread after its work, in a forked child whose only thread it may be."""
         self._work = None
+        self.has_ended = True  # the child of a sender that forks has no such thread to wait for
         with contextlib.suppress(RuntimeError):  # `begin` has woken it, and it has not begun yet
             self._begins.release()
 

@@ -301,6 +301,36 @@ def test_a_child_in_which_only_a_compressing_thread_is_left_ends(
     _check_over(producer)
 
 
+def test_a_child_in_which_only_the_sender_is_left_ends(
+    cluster: EmbeddedCluster, stall: _Stall
+) -> None:
+    """It does not wait for a thread at work that the child's process does not have."""
+    children: list[int] = []
+    entered, released = threading.Event(), threading.Event()
+
+    def fork_once(_: Buffer) -> None:
+        if is_worker():
+            entered.set()
+            released.wait(WAIT_S)
+        elif not released.is_set():
+            assert entered.wait(WAIT_S)
+            pid = os.fork()
+            released.set()
+            if pid:
+                children.append(pid)
+            else:
+                signal.alarm(int(WAIT_S))  # a child that hangs is a failure
+
+    stall.codecs.on_call = fork_once
+    producer = _producer(cluster, stall.codecs)
+    futures = _send_all(producer)
+    assert producer.flush(WAIT_S) == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    assert [future.exception(0) for future in futures] == [None] * PARTITIONS
+    producer.close()
+    _check_over(producer)
+
+
 _FORGETFUL = """
 import sys, kprod
 producer = kprod.Producer(

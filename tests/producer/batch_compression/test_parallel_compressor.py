@@ -165,6 +165,27 @@ def test_a_thread_that_dies_leaves_its_batch_to_the_caller(
     _check_all(again)
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_thread_that_never_begins_is_not_waited_for(
+    make: Callable[..., ParallelCompressor], is_running: bool
+) -> None:
+    """A profiler's function may end a thread before its work; another is slow to start."""
+    released = threading.Event()
+    runs: list[Callable[[], object]] = []
+
+    def start(name: str, run: Callable[[], object]) -> Any:
+        runs.append(run)
+        return start_thread(name, lambda: is_running and released.wait(WAIT_S) and run())
+
+    compressor = make(2, start)
+    for _ in range(2):
+        batches = _batches(4)
+        assert compressor.pack(batches) == {}
+        _check_all(batches)
+    assert len(runs) == 1
+    released.set()
+
+
 def test_an_error_that_ends_the_caller_waits_for_the_others(
     make: Callable[..., ParallelCompressor], codecs: Codecs
 ) -> None:
