@@ -306,9 +306,9 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         found: list[ProducerBatch] = []
         for ring in (self._rings.get(node_id, ()), *others):
             for queue in islice(ring, _QUEUES_SEEN_MAX):
-                found += queue.full_unpacked()
-                if len(found) >= count:
-                    return found[:count]
+                found += queue.full_unpacked(count - len(found))
+                if len(found) == count:
+                    return found
         return found
 
     def retire(self, batch: ProducerBatch) -> None:

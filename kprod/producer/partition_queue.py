@@ -88,8 +88,12 @@ class PartitionQueue(PartitionAppender):
             return batch
         return None
 
-    def full_unpacked(self) -> "list[ProducerBatch]":
-        """Return the unsent batches that get no more records and are not compressed, in order."""
+    def full_unpacked(self, count: int) -> "list[ProducerBatch]":
+        """Return the first unsent batches that get no more records and are not compressed.
+
+        Args:
+            count: Maximum number of batches, so that the cost does not grow with the queue.
+        """
         found: list[ProducerBatch] = []
         # By index: sending threads may append meanwhile, which would invalidate an iterator.
         for index in range(self.drain_index, len(self.batches)):
@@ -98,6 +102,8 @@ class PartitionQueue(PartitionAppender):
                 break
             if batch.is_unpacked and batch.record_count and batch.verdict is None:
                 found.append(batch)
+                if len(found) == count:
+                    break
         return found
 
     def is_short_of_memory(self) -> bool:

@@ -121,11 +121,12 @@ def test_batches_that_get_no_more_records() -> None:
     (queue,) = bench.accumulator.topics[TOPIC].queues
     assert len(queue.batches) == 4
     full = list(queue.batches)[:3]
-    assert queue.full_unpacked() == full
+    assert queue.full_unpacked(9) == full
+    assert queue.full_unpacked(2) == full[:2]
     full[0].pack(b"squeezed")
-    assert queue.full_unpacked() == full[1:]
+    assert queue.full_unpacked(9) == full[1:]
     queue.drain_index = 2
-    assert queue.full_unpacked() == full[2:]
+    assert queue.full_unpacked(9) == full[2:]
     queue.drain_index = 0
     bench.producer.close(0)
 
