@@ -310,9 +310,12 @@ cdef class BatchBuilder:
         self._piece_index = 0
         self._at = self.chain.pieces[0].memory + BATCH_OVERHEAD_BYTES
         self._room_bytes = self.chain.pieces[0].capacity_bytes - BATCH_OVERHEAD_BYTES
+        # An error from here on must not let the compressed records be compressed again.
+        self._packed_pieces = []
         self._put(source, size)
-        self.chain.trim(self._piece_index + 1)
-        self._packed_pieces = chunk_parts(self.chain, self._at)
+        self._packed_pieces = chunk_parts(self.chain, self._piece_index + 1, self._at)
+        self.encoded_bytes = BATCH_OVERHEAD_BYTES + size
+        self.chain.trim(self._piece_index + 1)  # wakes event loops, by code that may raise
         return 0
 
     @property
@@ -350,10 +353,12 @@ cdef class BatchBuilder:
             raise LocalProtocolError(
                 f"a batch was closed with attributes {attributes:#x}, but its records are {state}"
             )
+        if self._packed_pieces is not None and not self._packed_pieces:
+            raise LocalProtocolError("a batch was closed whose compression had failed midway")
         self.seal()
         self._wire_pieces = self._packed_pieces
         if self._wire_pieces is None:
-            self._wire_pieces = chunk_parts(self.chain, self._at)
+            self._wire_pieces = chunk_parts(self.chain, self._piece_index + 1, self._at)
             self.encoded_bytes = self.size_bytes
         header.size_bytes = self.encoded_bytes
         header.attributes = <int16_t>attributes

@@ -18,13 +18,15 @@ from kprod._core.checksum cimport crc32c
 from kprod._core.layout cimport ATTRIBUTES_OFFSET
 
 
-cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
-    """Return the chunks themselves as pieces; the records end at `end` in the last one."""
+cdef list chunk_parts(ChunkChain chain, Py_ssize_t piece_count, const unsigned char* end):
+    """Return the first chunks as pieces; the records end at `end` in the last of them."""
     cdef list pieces = []
     cdef Chunk chunk
+    cdef Py_ssize_t index
     # No reference cycle goes through these parts: the collector need not traverse their list.
     untrack(pieces)
-    for chunk in chain._chunks:
+    for index in range(piece_count):
+        chunk = <Chunk>chain._chunks[index]
         pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
     (<ChunkPart>pieces[PyList_GET_SIZE(pieces) - 1]).size_bytes = end - chunk.memory
     return pieces

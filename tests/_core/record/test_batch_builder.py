@@ -1,5 +1,6 @@
 """The V2 batch builder against the golden bytes, and its rejections."""
 
+import asyncio
 import mmap
 import struct
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kprod._core.aio.async_send import LoopMemoryWaiter
 from kprod._core.memory.chunk_pool import ChunkPool
 from kprod._core.record.batch_builder import AppendResult, BatchBuilder
 from kprod._core.record.compression_buffer import CompressionBuffer
@@ -169,6 +171,45 @@ def test_compressed_records_give_memory_back() -> None:
     assert closed[61:] == packed
     assert builder.encoded_bytes == len(closed) == 61 + 200
     assert pool.lent_bytes == builder.chain.lent_bytes == 128 + 256
+    builder.chain.release()
+    assert pool.lent_bytes == 0
+
+
+class _Raising(asyncio.SelectorEventLoop):
+    """A loop that cannot be woken once."""
+
+    has_raised = True
+
+    def call_soon_threadsafe(self, *args: Any, **more: Any) -> Any:  # type: ignore[override]
+        """Raise once, then wake the loop."""
+        if not self.has_raised:
+            self.has_raised = True
+            raise MemoryError
+        return super().call_soon_threadsafe(*args, **more)
+
+
+def test_records_are_not_compressed_again_after_a_wakeup_that_raised() -> None:
+    """Memory returns to a waiting event loop when the compressed records are written already."""
+    pool = _pool(128 + 6 * 256)
+    builder = _long_builder(pool)
+    builder.seal()
+
+    async def pack() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _Raising)
+        waiter = LoopMemoryWaiter(1, True, 256)
+        waiter.pool = pool
+        pool.add_waiter(waiter)
+        loop.has_raised = False
+        with pytest.raises(MemoryError):
+            builder.pack(bytes(range(200)))
+        pool.remove_waiter(waiter)
+        await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=_Raising) as runner:
+        runner.run(pack())
+    assert builder.is_packed
+    assert b"".join(builder.close(attributes=4))[61:] == bytes(range(200))
     builder.chain.release()
     assert pool.lent_bytes == 0
 
