@@ -342,10 +342,13 @@ class Sender:
         unpacked = [batch for batch in batches if batch.is_unpacked]
         if not unpacked:
             return _NO_ERRORS
-        spare_count = compressor.spare_threads(len(unpacked))
-        if spare_count:
-            unpacked += self._accumulator.next_to_pack(node_id, spare_count)
-        return compressor.pack(unpacked)
+        try:
+            spare_count = compressor.spare_threads(len(unpacked))
+            if spare_count:
+                unpacked += self._accumulator.next_to_pack(node_id, spare_count)
+            return compressor.pack(unpacked)
+        except Exception as error:  # noqa: BLE001 - MemoryError: these fail, the sender continues
+            return dict.fromkeys([batch for batch in batches if batch.is_unpacked], error)
 
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.

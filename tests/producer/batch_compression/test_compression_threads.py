@@ -387,3 +387,25 @@ def test_a_purge_by_a_finalizer_there_is_rejected(cluster: EmbeddedCluster) -> N
     assert [type(error) for error in raised] == [KprodError] * 3
     assert all("would wait for itself" in str(error) for error in raised)
     assert _values(cluster) == [b"0", b"1", b"2", b"3"]
+
+
+def test_memory_that_is_short_before_the_codec_fails_the_batches_alone(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sender continues, and later records are delivered."""
+    with _producer(cluster, Codecs()) as producer:
+        compressor = producer._kprod.sender.compressor
+        assert compressor is not None
+
+        def fail(_: object) -> None:
+            monkeypatch.undo()
+            raise MemoryError("planted")
+
+        monkeypatch.setattr(type(compressor), "pack", lambda _, batches: fail(batches))
+        first = producer.send(TOPIC, b"first", partition=0)
+        producer.flush(WAIT_S)
+        assert "planted" in str(first.exception(0))
+        second = producer.send(TOPIC, b"second", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        assert second.exception(0) is None
+    assert _values(cluster) == [b"second"]
