@@ -140,7 +140,7 @@ class ParallelCompressor:
             thread.start(partial(self._start_thread, name))
         except RuntimeError as error:  # no more threads, or an interpreter that is ending
             self._thread_count_max = len(self._threads) + 1
-            _logger.warning(
+            _logger.info(
                 "A thread for compression could not be started (%s); batches are compressed on %d",
                 error,
                 self._thread_count_max,

@@ -224,7 +224,7 @@ def test_without_more_threads_the_caller_does_their_work(
         return start_thread(name, run)
 
     compressor = make(4, start)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         for _ in range(3):
             batches = _batches(4)
             assert compressor.pack(batches) == {}
