@@ -138,9 +138,7 @@ class Closing:
             KprodError: The caller is on a thread that the sender waits for.
         """
         if self.thread.is_worker:
-            raise KprodError(
-                "a finalizer on a thread that compresses batches would wait for itself"
-            )
+            raise KprodError("purge() on a thread that compresses batches would wait for itself")
         if not self.thread.is_started or self.thread.is_current:
             return count()
         made = BatchResult("", 0)  # a latch

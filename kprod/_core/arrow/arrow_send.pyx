@@ -92,7 +92,8 @@ cdef class ArrowCall(BulkCall):
         The caller must call `end` in any case, and should do so soon: until then the open batches
         are not sent, and hold memory that nobody can wait for.
         """
-        self._use(rows)
+        if rows is not self._rows:  # the first table's are in use
+            self._use(rows)
         while self._send_next():
             self._path.hooks.check_signals()
 

@@ -34,14 +34,15 @@ class CompressionThread:
     __slots__ = ("_begins", "_compressor", "_done", "_thread", "_work", "has_ended")
 
     def __init__(self, compressor: BatchCompressor) -> None:
-        """Create it; `run` is its whole life.
+        """Create it without a thread; the thread runs `run` and nothing else.
 
         Args:
             compressor: The thread's own.
         """
         self._compressor = compressor
         self._work: Work | None = None
-        self._begins, self._done = make_lock(), make_lock()  # held except between two threads
+        # Both are held; one thread releases one of them, for the other thread to acquire.
+        self._begins, self._done = make_lock(), make_lock()
         self._begins.acquire()
         self._done.acquire()
         self._thread: Thread | None = None
@@ -101,7 +102,7 @@ class CompressionThread:
                     return
                 self._work = None
                 work(self._compressor)
-                del work  # it refers to batches
+                del work  # it refers to the batches of the round
                 self._done.release()
         finally:
             self.has_ended = True

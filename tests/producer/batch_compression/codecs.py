@@ -57,3 +57,10 @@ def worker_threads() -> list[threading.Thread]:
     return [
         thread for thread in threading.enumerate() if thread.name.startswith("kprod-compression")
     ]
+
+
+def check_no_worker_is_left() -> None:
+    """Fail if a thread that compresses does not end; a stopped one may need a core to do so."""
+    for thread in worker_threads():
+        thread.join(WAIT_S)
+    assert not worker_threads()

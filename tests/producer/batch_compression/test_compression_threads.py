@@ -23,7 +23,12 @@ from kprod.errors import (
     ProducerForked,
     Purged,
 )
-from tests.producer.batch_compression.codecs import WAIT_S, Codecs, is_worker, worker_threads
+from tests.producer.batch_compression.codecs import (
+    WAIT_S,
+    Codecs,
+    check_no_worker_is_left,
+    is_worker,
+)
 
 ROOT = Path(__file__).parents[3]
 TOPIC = "orders"
@@ -92,7 +97,7 @@ def _check_over(producer: kprod.Producer) -> None:
     """Closed, with all its memory and without a thread."""
     assert producer._kprod.thread.has_ended
     assert producer._kprod.pool.available_bytes == producer._kprod.pool.capacity_bytes
-    assert not worker_threads()
+    check_no_worker_is_left()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -292,13 +297,7 @@ def test_a_child_in_which_only_a_compressing_thread_is_left_ends(
             threading.Event().wait(0.001)
 
     stall.codecs.on_call = fork_once
-    producer = _producer(cluster, stall.codecs)
-    futures = _send_all(producer)
-    assert producer.flush(WAIT_S) == 0
-    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
-    assert [future.exception(0) for future in futures] == [None] * PARTITIONS
-    producer.close()
-    _check_over(producer)
+    _check_child_ends(cluster, stall, children)
 
 
 def test_a_child_in_which_only_the_sender_is_left_ends(
@@ -322,6 +321,11 @@ def test_a_child_in_which_only_the_sender_is_left_ends(
                 signal.alarm(int(WAIT_S))  # a child that hangs is a failure
 
     stall.codecs.on_call = fork_once
+    _check_child_ends(cluster, stall, children)
+
+
+def _check_child_ends(cluster: EmbeddedCluster, stall: _Stall, children: list[int]) -> None:
+    """Send to all partitions; the process that a codec has forked ends, and all is delivered."""
     producer = _producer(cluster, stall.codecs)
     futures = _send_all(producer)
     assert producer.flush(WAIT_S) == 0

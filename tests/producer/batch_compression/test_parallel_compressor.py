@@ -20,7 +20,13 @@ from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.topic_queues import TopicQueues
 from kprod.threads import start_thread
 from tests.oracle import record_v2
-from tests.producer.batch_compression.codecs import WAIT_S, Codecs, is_worker, worker_threads
+from tests.producer.batch_compression.codecs import (
+    WAIT_S,
+    Codecs,
+    check_no_worker_is_left,
+    is_worker,
+    worker_threads,
+)
 
 FAULT = "planted"
 
@@ -48,7 +54,7 @@ def make(codecs: Codecs) -> Iterator[Callable[..., ParallelCompressor]]:
     yield make
     for compressor in made:
         compressor.close()
-    assert not worker_threads()
+    check_no_worker_is_left()
 
 
 def _batches(count: int, size: int = 500) -> list[ProducerBatch]:
@@ -246,7 +252,7 @@ def test_no_thread_is_left_after_close(
     assert compressor.pack(_batches(3)) == {}
     assert len(worker_threads()) == 2
     compressor.close()
-    assert not worker_threads()
+    check_no_worker_is_left()
     codecs.on_call = lambda _: None
     batches = _batches(3)
     assert compressor.pack(batches) == {}
