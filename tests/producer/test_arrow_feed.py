@@ -63,6 +63,7 @@ def test_a_feed_without_tables_has_no_receipt() -> None:
     feed.send(table_of(1))
     assert feed.end() is not None
     assert feed.end() is None
+    bench.producer.close(0)
 
 
 def test_rows_that_cannot_be_sent_are_counted_by_their_index_in_the_feed() -> None:

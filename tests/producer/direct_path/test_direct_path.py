@@ -24,6 +24,7 @@ from kprod.errors import BrokerError, ClosedError, KprodError, KprodTimeout
 from kprod.network import epoll_selector
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from tests.producer.direct_path.faults import FAULTS
 from tests.producer.direct_path.sleeping import SETTLE_S, turns, until, until_it_sleeps
 
 pytestmark = [
@@ -162,20 +163,6 @@ def test_each_partition_may_be_next(producer: kprod.Producer, cluster: EmbeddedC
     for n, metadata in enumerate(placed):
         assert (metadata.topic, metadata.partition) == (TOPIC, n % 2)
         assert _values(cluster, n % 2)[metadata.offset] == b"%d" % n
-
-
-FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
-    "a late response": lambda c: c.faults.delay(ApiKey.PRODUCE, 50),
-    "a response lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE, handled=True),
-    "a request lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE),
-    "a response twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
-    "a response cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
-    "its partition left out": lambda c: c.faults.omit(ApiKey.PRODUCE),
-    "its partition taken and left out": lambda c: c.faults.empty(ApiKey.PRODUCE, handled=True),
-    "another leader": lambda c: c.faults.fail_next(
-        ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER
-    ),
-}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

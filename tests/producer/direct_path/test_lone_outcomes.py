@@ -13,6 +13,7 @@ from kprod.errors import ClosedError, DeliveryTimeout, KprodError, Persistence
 from kprod.network import epoll_selector
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from tests.producer.direct_path.faults import FAULTS
 from tests.producer.direct_path.lone import (
     TOPIC,
     LoneSends,
@@ -115,20 +116,6 @@ def test_a_close_waits_for_it(make_lone: MakeLone) -> None:
     assert lone.producer.close(SETTLE_S) == 0
     assert future.exception(0) is None
     lone.check()
-
-
-FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
-    "a late response": lambda c: c.faults.delay(ApiKey.PRODUCE, 50),
-    "a response lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE, handled=True),
-    "a request lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE),
-    "a response twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
-    "a response cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
-    "its partition left out": lambda c: c.faults.omit(ApiKey.PRODUCE),
-    "its partition taken and left out": lambda c: c.faults.empty(ApiKey.PRODUCE, handled=True),
-    "another leader": lambda c: c.faults.fail_next(
-        ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER
-    ),
-}
 
 
 @pytest.mark.parametrize("follower_count", [0, 3])
