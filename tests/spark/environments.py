@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 from tests.plugins.kafka_artifacts import cache_directory, locked
@@ -26,6 +27,8 @@ def wheel() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="kprod-wheel-"))
     _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(directory), str(ROOT))
     (built,) = directory.glob("kprod-*.whl")
+    with zipfile.ZipFile(built) as files:
+        assert any(name.endswith(".so") for name in files.namelist()), "no module is compiled"
     return built
 
 
@@ -68,7 +71,14 @@ def copied_tests(directory: Path) -> str:
 
 
 def _run(*command: str) -> None:
+    # Under make this names a file that has modules compiled in the tree, and none in a wheel.
+    variables = {name: text for name, text in os.environ.items() if name != "DIST_EXTRA_CONFIG"}
     run = subprocess.run(
-        command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT_S,
+        check=False,
+        env=variables,
     )
     assert run.returncode == 0, (run.stdout + run.stderr)[-3_000:]
