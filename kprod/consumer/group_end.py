@@ -62,6 +62,7 @@ class GroupEnd:
         limit_s = CLOSE_LIMIT_S if timeout is None else min(timeout, CLOSE_LIMIT_S)
         until_ms = parts.clock.now_ms() + round(limit_s * 1_000)
         left = BatchResult("", 0)
+        parts.mailbox.post(group.auto_commit.stop)  # they would be waited for below
         try:
             with parts.alone:
                 is_other = parts.reader not in {None, current_ident()}

@@ -49,6 +49,7 @@ class AutoCommit:
         self._membership = membership
         self._assignment = assignment
         self._due_ms = 0
+        self._is_stopped = False
         self._committed: dict[TopicPartition, int] = {}
 
     def run(self, now_ms: int) -> int:
@@ -61,7 +62,8 @@ class AutoCommit:
             Milliseconds until the next commit.
         """
         interval_ms = self._settings.auto_commit_interval_ms
-        if not self._settings.enable_auto_commit or not self._assignment.partitions:
+        is_stopped = self._is_stopped or not self._settings.enable_auto_commit
+        if is_stopped or not self._assignment.partitions:
             return FOREVER_MS
         if now_ms < self._due_ms:
             return self._due_ms - now_ms
@@ -69,6 +71,10 @@ class AutoCommit:
         if self._commits.is_idle and not self._membership.is_between_generations:
             self._commit(now_ms)
         return self._due_ms - now_ms
+
+    def stop(self) -> None:
+        """Commit no more, because the consumer is being closed, which commits for the last time."""
+        self._is_stopped = True
 
     def _commit(self, now_ms: int) -> None:
         owned = self._assignment.partitions

@@ -19,6 +19,7 @@ class GroupParts:
         commits: Commits offsets.
         committed: Asks for committed offsets.
         starts: Starts partitions at committed offsets.
+        auto_commit: Commits in intervals.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class GroupParts:
         self.commits: Commits = commits
         self.committed: CommittedOffsets = committed
         self.starts: GroupStarts = starts
-        self._auto_commit = auto_commit
+        self.auto_commit: AutoCommit = auto_commit
 
     def run(self, now_ms: int) -> int:
         """Send the due requests.
@@ -48,7 +49,7 @@ class GroupParts:
         """
         return min(
             self.membership.run(now_ms),
-            self._auto_commit.run(now_ms),
+            self.auto_commit.run(now_ms),
             self.commits.run(now_ms),
             self.committed.run(now_ms),
         )

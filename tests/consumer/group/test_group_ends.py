@@ -48,6 +48,23 @@ def test_close_waits_for_asynchronous_commits() -> None:
         assert told == [(1, None), (2, None), (3, None)]
 
 
+def test_close_does_not_wait_for_automatic_commits_that_come_after_it() -> None:
+    """Without a coordinator each would have to be waited for, beyond the close's own limit."""
+    with VirtualGroup(1) as group:
+        group.fill(9, 0)
+        one = group.member(auto_commit_interval_ms=1)
+        one.assign([P0])
+        assert group.poll(one, seconds=2)[one]
+        group.fill(9, 0)
+        assert one.poll(1)
+        group.is_silent = True
+        began_ms = group.world.clock.now_ms()
+        one.close(0.5)
+        took_ms = group.world.clock.now_ms() - began_ms  # of virtual time
+        group.is_silent = False
+    assert took_ms <= 500 + 250 + 50  # the leave has a quarter of a second more, and some turns
+
+
 def test_a_rebalance_waits_for_the_listeners_asynchronous_commits() -> None:
     """The new owner reads on from there."""
 

@@ -49,6 +49,7 @@ class VirtualGroup:
         self.consumers: list[Consumer] = []
         self._pipes: list[tuple[MemoryTransport, MemoryStream]] = []
         self._is_inside = False
+        self.is_silent = False  # whether the network carries nothing
         self._client = self.world.client()
 
     def __enter__(self) -> Self:
@@ -129,6 +130,8 @@ class VirtualGroup:
             self._is_inside = False
 
     def _move(self) -> None:
+        if self.is_silent:
+            return
         for transport, stream in self._pipes:
             if transport.is_closed:
                 stream.client_closed = True
