@@ -78,3 +78,19 @@ cpdef bint settle_collector() except -1:
 cpdef void interrupt_later() noexcept:
     """Raise `KeyboardInterrupt` on the main thread again, between its next bytecodes."""
     PyErr_SetInterrupt()
+
+
+cpdef bint run_handlers() except -1:
+    """Run the handlers of signals that have arrived, if this is the main thread.
+
+    Compiled code calls it before a step that must not be followed by an exception: otherwise they
+    run after its return, in the caller. Since CPython 3.12 a collection that is due runs, too.
+
+    Returns:
+        True.
+
+    Raises:
+        BaseException: A handler raised it.
+    """
+    PyErr_CheckSignals()
+    return True

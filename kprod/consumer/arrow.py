@@ -13,33 +13,11 @@ from typing import TYPE_CHECKING, Any
 from kprod._core.arrow.arrow_records import ArrowColumns
 from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.record_reading import ReadCall
-from kprod.threads import current_ident
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMN_BYTES_MAX = 2**31 - 1  # offsets in a binary column have 32 bits
-
-
-def poll_arrow(
-    engine: ConsumerEngine,
-    timeout: float | None,
-    *,
-    max_rows: int,
-    max_bytes: int,
-    leader_epoch: bool,
-    timestamp_type: bool,
-) -> "pa.RecordBatch":
-    """Implement `Consumer.poll_arrow`."""
-    call = arrow_call(
-        engine,
-        max_rows=max_rows,
-        max_bytes=max_bytes,
-        leader_epoch=leader_epoch,
-        timestamp_type=timestamp_type,
-    )
-    engine.parts.reader = current_ident()
-    return engine.reading.hand_out(call, engine.parts.until_ms(timeout))
 
 
 def arrow_call(

@@ -181,7 +181,12 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         """
         engine = engine_of(self)
         engine.parts.reader = current_ident()
-        return engine.reading.poll(timeout, max_records)
+        claim = object()
+        try:
+            return engine.reading.poll(timeout, max_records, claim)
+        except BaseException:
+            engine.reading.take_back(claim)
+            raise
 
     def poll_arrow(
         self,
@@ -213,16 +218,22 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
             KprodError: As for `poll`.
             ValueError: An argument is out of bounds.
         """
-        from kprod.consumer.arrow import poll_arrow  # noqa: PLC0415 - an extra, if it is asked for
+        from kprod.consumer.arrow import arrow_call  # noqa: PLC0415 - an extra, if it is asked for
 
-        return poll_arrow(
-            engine_of(self),
-            timeout,
+        engine, claim = engine_of(self), object()
+        call = arrow_call(
+            engine,
             max_rows=max_rows,
             max_bytes=max_bytes,
             leader_epoch=leader_epoch,
             timestamp_type=timestamp_type,
         )
+        engine.parts.reader = current_ident()
+        try:
+            return engine.reading.hand_out(call, engine.parts.until_ms(timeout), claim=claim)
+        except BaseException:
+            engine.reading.take_back(claim)
+            raise
 
     def __iter__(self) -> "Generator[ConsumerRecord]":
         """Iterate over records as they arrive.

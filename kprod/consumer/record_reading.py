@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from kprod._core.reader_claim import ReaderClaim
+from kprod._core.signal_handlers import run_handlers
 from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
@@ -61,6 +62,7 @@ class Reading:
         parts.alone = ReaderClaim(self._check, self.free_if_closed)
         self._is_woken = False
         self._is_forked = False
+        self._completed: object = None  # claim of the newest call that has returned
 
     def forget_reader(self) -> None:
         """Forget the reading thread, which does not exist, or must not read, in a forked child."""
@@ -76,10 +78,10 @@ class Reading:
         if is_closed and self._parts.alone.holder is None:
             self._parts.hand_over.clear()
 
-    def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
-        """Implement `Consumer.poll`."""
+    def poll(self, timeout: float | None, max_records: int | None, claim: object) -> list[Any]:
+        """Implement `Consumer.poll`; for `claim` see `hand_out`."""
         call = self.records_call(max_records)
-        return self.hand_out(call, self._parts.until_ms(timeout))
+        return self.hand_out(call, self._parts.until_ms(timeout), claim=claim)
 
     def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
         """Return the read of `poll`.
@@ -104,6 +106,7 @@ class Reading:
         until_ms: int | None,
         *,
         runs_steps: bool = True,
+        claim: object = None,
     ) -> Result:
         """Wait for records and return them; none is lost, whatever is raised where.
 
@@ -111,16 +114,18 @@ class Reading:
             call: The kind of read.
             until_ms: Deadline, monotonic; None for none.
             runs_steps: False if the caller runs the steps for the polling thread by itself.
+            claim: An object of this call alone, for `take_back`; None makes one.
 
         Returns:
             The result of `call.finish`.
         """
-        parts, claim = self._parts, object()
+        parts, claim = self._parts, object() if claim is None else claim
         alone, hand_over = parts.alone, parts.hand_over
         try:
             alone.enter(claim)
             taken = self._read(call, until_ms, runs_steps=runs_steps)
             result = call.finish(taken)
+            run_handlers()  # of signals that arrived while compiled code decoded the records
         except BaseException:
             if alone.holder is claim:
                 alone.holder = None
@@ -129,10 +134,24 @@ class Reading:
         # No call from here to the return: an exception of a signal handler would lose the records,
         # and another thread that reads would be given them again.
         hand_over.is_complete = True
+        self._completed = claim
         alone.holder = None
         if parts.closed_error is not None:
             self.free_if_closed()
         return result
+
+    def take_back(self, claim: object) -> None:
+        """Have records returned again, if the call that returned them was left by an exception.
+
+        A signal handler may raise between the return of compiled code and that of `Consumer.poll`.
+        Nothing happens if the call did not return records, or if another one has since.
+
+        Args:
+            claim: The call's, as for `hand_out`.
+        """
+        if self._completed is claim:
+            self._completed = None
+            self._parts.hand_over.is_complete = False
 
     def next_chunk(self) -> IteratorChunk | None:
         """Take records for the iterator.

@@ -14,6 +14,7 @@ from tests.consumer.reading import consumer_of, fill, poll_count
 
 TIMEOUT_S = 60.0  # ends a broken test
 COUNT = 2_000
+MANY = 50_000  # take milliseconds to decode
 
 _HEAD = """
 import os, signal, sys, threading, warnings
@@ -183,6 +184,46 @@ def test_ctrl_c_while_reading_loses_no_record(cluster: EmbeddedCluster, way: str
     )
     assert (code, err) == (0, "")
     assert out.startswith("True []"), out
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("way", ["poll", "poll_arrow"])
+def test_a_signal_while_many_records_are_decoded_loses_none(way: str) -> None:
+    """Its handler runs before they count as returned, not after the compiled code's return."""
+    read = (
+        "[record.offset for record in consumer.poll(0, 5_000)]"
+        if way == "poll"
+        else "consumer.poll_arrow(0, 5_000).column('offset').to_pylist()"
+    )
+    with EmbeddedCluster(brokers=1, topics={"t": 1}) as cluster:
+        fill(cluster, "t", MANY)
+        code, out, err = run(
+            cluster,
+            f"""
+            import time
+            class Interrupted(BaseException):
+                pass
+            def interrupt(_, frame):
+                if "/kprod/" in frame.f_code.co_filename:
+                    raise Interrupted
+            signal.signal(signal.SIGALRM, interrupt)
+            seen, number, interruptions = [], 0, 0
+            while len(seen) < {MANY} and number < 1_000:
+                number += 1
+                time.sleep(0.02)  # for records to arrive, so that poll only decodes
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0001 * (1 + number % 50))
+                    found = {read}
+                except Interrupted:
+                    interruptions += 1
+                else:
+                    seen += found
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            say(seen == list(range({MANY})), interruptions > 0)
+            """,
+        )
+    assert (code, out, err) == (0, "True True\n", "")
 
 
 def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:

@@ -102,6 +102,24 @@ def test_reading_after_nothing(
     assert places > AT_LEAST
 
 
+def test_records_of_a_call_that_ended_with_an_exception_come_again(
+    cluster: EmbeddedCluster,
+) -> None:
+    """A signal may come when the compiled code has returned; only that call's are taken back."""
+    with consumer_of(cluster, "t") as consumer:
+        reading = engine_of(consumer).reading
+        claim = object()
+        lost = [record.offset for record in reading.poll(10, 3, claim)]
+        reading.take_back(claim)
+        assert consumer.position(T0) == 0
+        assert [record.offset for record in consumer.poll(10, 3)] == lost == [0, 1, 2]
+        reading.take_back(claim)
+        assert consumer.position(T0) == 3
+        with pytest.raises(ValueError, match="max_records"):
+            consumer.poll(10, 0)
+        assert [record.offset for record in consumer.poll(10, 3)] == [3, 4, 5]
+
+
 def seek(consumer: Consumer) -> None:
     """To an offset."""
     consumer.seek(T0, 100)
