@@ -145,16 +145,21 @@ class SimNetwork:
         self.broker_has_work()
 
     def heal(self) -> None:
-        """Make every link, old or new, an ordinary one; connections that were cut stay cut."""
+        """Make every link, old or new, an ordinary one; connections that were cut stay cut.
+
+        Bytes of a link that its client has closed arrive now, too: a request that comes seconds
+        later would be a fault in the calm.
+        """
         healthy = Conditions()
         vars(self.conditions).update(vars(healthy))
         for link in self.live_links():
             if link.up.is_swallowing or link.down.is_swallowing:
                 link.cut(loses=False)
-            link.up.thaw()
-            link.down.thaw()
             if link.is_lost:
                 link.cut(loses=True)
+        for link in self.links:
+            link.up.thaw()
+            link.down.thaw()
 
     def _arrive(self, link: Link) -> None:
         transport = link.transport
