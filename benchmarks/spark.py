@@ -17,8 +17,8 @@ A long race may be run in parts, one shape each, and put together:
 
 Every write costs CPU beside its rows, which PySpark's workers spend when a task begins and ends:
 with PySpark 4.1 on Python before 3.13 they read the directories of their archives again, from which
-kprod spares them after the first. So the rows are many. `TMPDIR` is where the broker's log is: on a disk that is
-slower than the sinks, the disk decides.
+kprod spares them after the first. So the rows are many. `TMPDIR` is where the broker's log is: on a
+disk that is slower than the sinks, the disk decides.
 
 It needs Java, and Maven the first time.
 """

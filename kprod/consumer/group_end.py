@@ -60,9 +60,17 @@ class GroupEnd:
         if group is None or timeout == 0:
             return
         limit_s = CLOSE_LIMIT_S if timeout is None else min(timeout, CLOSE_LIMIT_S)
+        parts.mailbox.post(group.auto_commit.stop)  # they would be waited for
+        try:
+            self._end(group, limit_s, is_failing=is_failing)
+        except BaseException:
+            parts.mailbox.post(group.auto_commit.resume)  # the consumer is still open
+            raise
+
+    def _end(self, group: GroupParts, limit_s: float, *, is_failing: bool) -> None:
+        parts = self._parts
         until_ms = parts.clock.now_ms() + round(limit_s * 1_000)
         left = BatchResult("", 0)
-        parts.mailbox.post(group.auto_commit.stop)  # they would be waited for below
         try:
             with parts.alone:
                 is_other = parts.reader not in {None, current_ident()}

@@ -8,4 +8,3 @@ cdef class Reading:
     cdef public object _restart
     cdef public bint _is_woken
     cdef public bint _is_forked
-    cdef public object _completed

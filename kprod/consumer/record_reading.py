@@ -62,7 +62,6 @@ class Reading:
         parts.alone = ReaderClaim(self._check, self.free_if_closed)
         self._is_woken = False
         self._is_forked = False
-        self._completed: object = None  # claim of the newest call that has returned
 
     def forget_reader(self) -> None:
         """Forget the reading thread, which does not exist, or must not read, in a forked child."""
@@ -79,9 +78,9 @@ class Reading:
             self._parts.hand_over.clear()
 
     def poll(self, timeout: float | None, max_records: int | None, claim: object) -> list[Any]:
-        """Implement `Consumer.poll`; for `claim` see `hand_out`."""
+        """Implement `Consumer.poll`; see `begin`."""
         call = self.records_call(max_records)
-        return self.hand_out(call, self._parts.until_ms(timeout), claim=claim)
+        return self.begin(call, self._parts.until_ms(timeout), claim)
 
     def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
         """Return the read of `poll`.
@@ -106,52 +105,67 @@ class Reading:
         until_ms: int | None,
         *,
         runs_steps: bool = True,
-        claim: object = None,
     ) -> Result:
-        """Wait for records and return them; none is lost, whatever is raised where.
+        """Wait for records and return them; none is lost, whatever is raised in here.
 
         Args:
             call: The kind of read.
             until_ms: Deadline, monotonic; None for none.
             runs_steps: False if the caller runs the steps for the polling thread by itself.
-            claim: An object of this call alone, for `take_back`; None makes one.
 
         Returns:
             The result of `call.finish`.
         """
-        parts, claim = self._parts, object() if claim is None else claim
+        parts, claim = self._parts, object()
         alone, hand_over = parts.alone, parts.hand_over
-        try:
-            alone.enter(claim)
-            taken = self._read(call, until_ms, runs_steps=runs_steps)
-            result = call.finish(taken)
-            run_handlers()  # of signals that arrived while compiled code decoded the records
-        except BaseException:
-            if alone.holder is claim:
-                alone.holder = None
-            self.free_if_closed()
-            raise
+        result = self.begin(call, until_ms, claim, runs_steps=runs_steps)
         # No call from here to the return: an exception of a signal handler would lose the records,
         # and another thread that reads would be given them again.
         hand_over.is_complete = True
-        self._completed = claim
         alone.holder = None
         if parts.closed_error is not None:
             self.free_if_closed()
         return result
 
-    def take_back(self, claim: object) -> None:
-        """Have records returned again, if the call that returned them was left by an exception.
+    def begin(
+        self,
+        call: ReadCall[Taken, Result],
+        until_ms: int | None,
+        claim: object,
+        *,
+        runs_steps: bool = True,
+    ) -> Result:
+        """Wait for records, as `hand_out` does, but leave its last step to the caller.
 
-        A signal handler may raise between the return of compiled code and that of `Consumer.poll`.
-        Nothing happens if the call did not return records, or if another one has since.
+        A signal handler may run when compiled code has returned to Python. So the caller, in
+        Python, sets `HandOver.is_complete` and frees the claim where nothing can be raised any
+        more; until then a handler that reads, commits or closes finds the consumer being read.
 
         Args:
-            claim: The call's, as for `hand_out`.
+            call: As for `hand_out`.
+            until_ms: As there.
+            claim: An object of this call alone, which holds `ConsumerParts.alone` afterwards.
+            runs_steps: As there.
+
+        Returns:
+            The result of `call.finish`.
         """
-        if self._completed is claim:
-            self._completed = None
-            self._parts.hand_over.is_complete = False
+        try:
+            self._parts.alone.enter(claim)
+            taken = self._read(call, until_ms, runs_steps=runs_steps)
+            result = call.finish(taken)
+            run_handlers()  # of signals that arrived while compiled code decoded the records
+        except BaseException:
+            self.abandon(claim)
+            raise
+        return result
+
+    def abandon(self, claim: object) -> None:
+        """Free the claim of a call that an exception ends: its records are returned again."""
+        alone = self._parts.alone
+        if alone.holder is claim:
+            alone.holder = None
+        self.free_if_closed()
 
     def next_chunk(self) -> IteratorChunk | None:
         """Take records for the iterator.

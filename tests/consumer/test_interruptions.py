@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,8 +15,9 @@ from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.mailbox import Mailbox
+from kprod.errors import KprodError
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, wait_until
-from tests.interruptions import interrupted_everywhere
+from tests.interruptions import Interrupted, interrupted_everywhere
 
 RECORDS = 6_000
 T0 = TopicPartition("t", 0)
@@ -102,22 +103,63 @@ def test_reading_after_nothing(
     assert places > AT_LEAST
 
 
+class SignalledReading:
+    """A consumer's reading, after whose compiled part a signal handler acts and raises."""
+
+    def __init__(self, reading: Any, act: Callable[[], object]) -> None:
+        """Keep both."""
+        self._reading = reading
+        self._act = act
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the reading has."""
+        return getattr(self._reading, name)
+
+    def poll(self, *arguments: Any) -> None:
+        """Read and be interrupted."""
+        self._reading.poll(*arguments)
+        self._interrupt()
+
+    def begin(self, *arguments: Any) -> None:
+        """Read and be interrupted."""
+        self._reading.begin(*arguments)
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        with suppress(KprodError):
+            self._act()
+        raise Interrupted
+
+
+@pytest.mark.parametrize("read", [poll, poll_arrow])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda _consumer: None,
+        lambda consumer: consumer.poll(0, 3),
+        lambda consumer: next(iter(consumer)),
+        lambda consumer: consumer.seek(T0, consumer.position(T0)),
+    ],
+    ids=["nothing", "poll", "iterate", "seek"],
+)
 def test_records_of_a_call_that_ended_with_an_exception_come_again(
     cluster: EmbeddedCluster,
+    act: Callable[[Consumer], object],
+    read: Callable[[Consumer, list[int]], None],
 ) -> None:
-    """A signal may come when the compiled code has returned; only that call's are taken back."""
+    """A signal handler may run when the compiled code has returned, and use the consumer."""
+    seen: list[int] = []
     with consumer_of(cluster, "t") as consumer:
-        reading = engine_of(consumer).reading
-        claim = object()
-        lost = [record.offset for record in reading.poll(10, 3, claim)]
-        reading.take_back(claim)
-        assert consumer.position(T0) == 0
-        assert [record.offset for record in consumer.poll(10, 3)] == lost == [0, 1, 2]
-        reading.take_back(claim)
+        read(consumer, seen)
+        engine = engine_of(consumer)
+        reading = engine.reading
+        engine.reading = SignalledReading(reading, partial(act, consumer))  # type: ignore[assignment]
+        with pytest.raises(Interrupted):
+            read(consumer, seen)
+        engine.reading = reading
         assert consumer.position(T0) == 3
-        with pytest.raises(ValueError, match="max_records"):
-            consumer.poll(10, 0)
-        assert [record.offset for record in consumer.poll(10, 3)] == [3, 4, 5]
+        read(consumer, seen)
+        assert seen == [0, 1, 2, 3, 4, 5]
 
 
 def seek(consumer: Consumer) -> None:

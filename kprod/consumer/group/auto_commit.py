@@ -76,6 +76,10 @@ class AutoCommit:
         """Commit no more, because the consumer is being closed, which commits for the last time."""
         self._is_stopped = True
 
+    def resume(self) -> None:
+        """Commit again, because an exception has ended the close."""
+        self._is_stopped = False
+
     def _commit(self, now_ms: int) -> None:
         owned = self._assignment.partitions
         places = places_of(owned) if self._settings.auto_offset_store else stored_of(owned)

@@ -65,6 +65,34 @@ def test_close_does_not_wait_for_automatic_commits_that_come_after_it() -> None:
     assert took_ms <= 500 + 250 + 50  # the leave has a quarter of a second more, and some turns
 
 
+class Interrupted(BaseException):
+    """An exception of a signal handler."""
+
+
+def test_automatic_commits_go_on_after_a_close_that_an_exception_ended() -> None:
+    """The consumer is still open."""
+
+    def act(kind: str, _consumer: Any, _keys: Any) -> None:
+        if kind == "revoked" and not interrupted:
+            interrupted.append(kind)
+            raise Interrupted
+
+    interrupted: list[str] = []
+    with VirtualGroup(1) as group:
+        group.fill(9, 0)
+        listener = Acting(act)
+        one = group.member(auto_commit_interval_ms=100)
+        one.subscribe(["orders"], listener)
+        poll_some(one, 3)
+        with pytest.raises(Interrupted):
+            one.close(5)
+        one.subscribe(["orders"], listener)
+        poll_some(one, 3)
+        one.poll(0.05, 1)  # asks past the six records before
+        group.pass_time(3)
+        assert committed(one) == 6
+
+
 def test_a_rebalance_waits_for_the_listeners_asynchronous_commits() -> None:
     """The new owner reads on from there."""
 
