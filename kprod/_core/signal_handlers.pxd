@@ -6,4 +6,4 @@ cdef extern from "Python.h":
 cpdef bint may_run_handlers(object main_ident) except -1
 cpdef bint settle_collector() except -1
 cpdef void interrupt_later() noexcept
-cpdef bint run_handlers() except -1
+cpdef object run_handlers()

@@ -80,17 +80,13 @@ cpdef void interrupt_later() noexcept:
     PyErr_SetInterrupt()
 
 
-cpdef bint run_handlers() except -1:
+cpdef object run_handlers():
     """Run the handlers of signals that have arrived, if this is the main thread.
 
     Compiled code calls it before a step that must not be followed by an exception: otherwise they
     run after its return, in the caller. Since CPython 3.12 a collection that is due runs, too.
 
-    Returns:
-        True.
-
     Raises:
         BaseException: A handler raised it.
     """
     PyErr_CheckSignals()
-    return True

@@ -76,9 +76,9 @@ class AsyncReading:
         loop = asyncio.get_running_loop()
         reader = _Reader(loop)
         self._check_alone(reader)
-        self._reader = reader
-        self._last = None if reader.task is None else weakref.ref(reader.task)
         try:
+            self._reader = reader
+            self._last = None if reader.task is None else weakref.ref(reader.task)
             until_s = None if timeout is None else loop.time() + timeout
             if self.listener is not None:
                 self.listener.loop = loop
@@ -145,7 +145,7 @@ class AsyncReading:
             call.take, finish, call.nothing, raises_problem=call.raises_problem and is_last
         )
         now_ms = self._engine.parts.clock.now_ms()
-        return self._engine.reading.hand_out(attempt, now_ms, runs_steps=False)
+        return self._engine.read(attempt, now_ms, runs_steps=False)
 
     async def _run_steps(self, timeout_s: float | None) -> bool:
         """Run the steps for the polling thread; those of a group may wait for a commit.

@@ -63,7 +63,7 @@ def _fetched(consumer: Consumer, partition: TopicPartition, end: int) -> Iterato
     read_ms = parts.clock.now_ms()
     while True:
         call = ReadCall(lambda: _take(parts.buffer), _same, None)
-        block = engine.reading.hand_out(call, parts.until_ms(_POLL_S))
+        block = engine.read(call, parts.until_ms(_POLL_S))
         if block is not None:
             yield block.records
             parts.buffer.free(block)

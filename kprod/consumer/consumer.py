@@ -180,20 +180,9 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         No error loses a record: the next poll continues at the positions.
         """
         engine = engine_of(self)
-        parts, claim = engine.parts, object()
-        hand_over, alone = parts.hand_over, parts.alone
-        parts.reader = current_ident()
-        try:
-            records = engine.reading.poll(timeout, max_records, claim)
-        except BaseException:  # also of a signal handler, after the call
-            engine.reading.abandon(claim)
-            raise
-        # No call from here to the return; see `Reading.begin`.
-        hand_over.is_complete = True
-        alone.holder = None
-        if parts.closed_error is not None:
-            engine.reading.free_if_closed()
-        return records
+        engine.parts.reader = current_ident()
+        call = engine.reading.records_call(max_records)
+        return engine.read(call, engine.parts.until_ms(timeout))
 
     def poll_arrow(
         self,
@@ -227,9 +216,7 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         """
         from kprod.consumer.arrow import arrow_call  # noqa: PLC0415 - an extra, if it is asked for
 
-        engine, claim = engine_of(self), object()
-        parts = engine.parts
-        hand_over, alone = parts.hand_over, parts.alone
+        engine = engine_of(self)
         call = arrow_call(
             engine,
             max_rows=max_rows,
@@ -237,18 +224,8 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
             leader_epoch=leader_epoch,
             timestamp_type=timestamp_type,
         )
-        parts.reader = current_ident()
-        try:
-            columns = engine.reading.begin(call, parts.until_ms(timeout), claim)
-        except BaseException:  # also of a signal handler, after the call
-            engine.reading.abandon(claim)
-            raise
-        # No call from here to the return; see `Reading.begin`.
-        hand_over.is_complete = True
-        alone.holder = None
-        if parts.closed_error is not None:
-            engine.reading.free_if_closed()
-        return columns
+        engine.parts.reader = current_ident()
+        return engine.read(call, engine.parts.until_ms(timeout))
 
     def __iter__(self) -> "Generator[ConsumerRecord]":
         """Iterate over records as they arrive.

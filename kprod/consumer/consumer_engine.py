@@ -19,7 +19,7 @@ from kprod.consumer.group_end import GroupEnd
 from kprod.consumer.group_steps import GroupSteps
 from kprod.consumer.log_faults import LogFaults
 from kprod.consumer.parts import ConsumerParts, check_timeout
-from kprod.consumer.record_reading import Reading
+from kprod.consumer.record_reading import ReadCall, Reading, Result, Taken
 from kprod.consumer.selection import Selection
 from kprod.errors import ClosedError, ConsumerForked, KprodError, own_copy
 from kprod.guarded_log import guarded_logger
@@ -113,6 +113,36 @@ class ConsumerEngine:
         if self.parts.thread.has_ended:
             return "closed"
         return "open" if self.parts.closed_error is None else "closing"
+
+    def read(
+        self, call: ReadCall[Taken, Result], until_ms: int | None, *, runs_steps: bool = True
+    ) -> Result:
+        """Return the result of a read, whose records count as returned from the last steps on.
+
+        It is Python code: CPython runs signal handlers when a compiled function has returned, but
+        not when one in Python has. So none runs between here and the application.
+
+        Args:
+            call: The kind of read.
+            until_ms: Deadline, monotonic; None for none.
+            runs_steps: False if the caller runs the steps for the polling thread by itself.
+
+        Returns:
+            The result of `call.finish`.
+        """
+        parts, claim = self.parts, object()
+        hand_over, alone = parts.hand_over, parts.alone
+        try:
+            result = self.reading.begin(call, until_ms, claim, runs_steps=runs_steps)
+        except BaseException:  # also a signal handler's, after the call
+            self.reading.abandon(claim)
+            raise
+        # No call from here to the return, unless the consumer was closed meanwhile.
+        hand_over.is_complete = True
+        alone.holder = None
+        if parts.closed_error is not None:
+            self.reading.free_if_closed()
+        return result
 
     def close_soon(self) -> Callable[[], int]:
         """Return no more records, and stop the I/O thread, at the interpreter's exit; never blocks.

@@ -77,11 +77,6 @@ class Reading:
         if is_closed and self._parts.alone.holder is None:
             self._parts.hand_over.clear()
 
-    def poll(self, timeout: float | None, max_records: int | None, claim: object) -> list[Any]:
-        """Implement `Consumer.poll`; see `begin`."""
-        call = self.records_call(max_records)
-        return self.begin(call, self._parts.until_ms(timeout), claim)
-
     def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
         """Return the read of `poll`.
 
@@ -99,26 +94,19 @@ class Reading:
         )
         return ReadCall(partial(self._parts.hand_over.take, count), self._intercepted, [])
 
-    def hand_out(
-        self,
-        call: ReadCall[Taken, Result],
-        until_ms: int | None,
-        *,
-        runs_steps: bool = True,
-    ) -> Result:
+    def hand_out(self, call: ReadCall[Taken, Result], until_ms: int | None) -> Result:
         """Wait for records and return them; none is lost, whatever is raised in here.
 
         Args:
             call: The kind of read.
             until_ms: Deadline, monotonic; None for none.
-            runs_steps: False if the caller runs the steps for the polling thread by itself.
 
         Returns:
             The result of `call.finish`.
         """
         parts, claim = self._parts, object()
         alone, hand_over = parts.alone, parts.hand_over
-        result = self.begin(call, until_ms, claim, runs_steps=runs_steps)
+        result = self.begin(call, until_ms, claim)
         # No call from here to the return: an exception of a signal handler would lose the records,
         # and another thread that reads would be given them again.
         hand_over.is_complete = True
@@ -137,15 +125,16 @@ class Reading:
     ) -> Result:
         """Wait for records, as `hand_out` does, but leave its last step to the caller.
 
-        A signal handler may run when compiled code has returned to Python. So the caller, in
-        Python, sets `HandOver.is_complete` and frees the claim where nothing can be raised any
-        more; until then a handler that reads, commits or closes finds the consumer being read.
+        A signal handler may run when compiled code has returned to Python. So
+        `ConsumerEngine.read` sets `HandOver.is_complete` and frees the claim, where nothing can be
+        raised any more; until then a handler that reads, commits or closes finds the consumer being
+        read.
 
         Args:
             call: As for `hand_out`.
             until_ms: As there.
             claim: An object of this call alone, which holds `ConsumerParts.alone` afterwards.
-            runs_steps: As there.
+            runs_steps: False if the caller runs the steps for the polling thread by itself.
 
         Returns:
             The result of `call.finish`.

@@ -26,6 +26,8 @@ from kprod.errors import (
 )
 from kprod.model import TopicPartition
 from tests.aio.conftest import Run
+from tests.consumer.signalled_reading import SignalledReading
+from tests.interruptions import Interrupted
 
 ORDERS = TopicPartition("orders", 0)
 COUNT = 20
@@ -240,6 +242,47 @@ def test_a_timeout_of_asyncio_takes_nothing(run: Run[None], cluster: EmbeddedClu
                 await asyncio.wait_for(anext(aiter(consumer)), 0.01)
             send(cluster)
             assert numbers(await consumer.poll(max_records=COUNT))[0] == 0
+
+    run(read())
+
+
+@pytest.mark.parametrize("read", ["poll", "poll_arrow"])
+def test_a_signal_handler_s_exception_takes_nothing(
+    run: Run[None], cluster: EmbeddedCluster, read: str
+) -> None:
+    """It may come when the compiled part of a read has returned; the next read has the records."""
+    send(cluster)
+
+    async def interrupt() -> None:
+        async with opened(cluster) as consumer:
+            engine = engine_of_async(consumer).engine
+            reading = engine.reading
+            assert numbers(await consumer.poll(10, max_records=5)) == [0, 1, 2, 3, 4]
+            engine.reading = SignalledReading(reading, lambda: None)  # type: ignore[assignment]
+            with pytest.raises(Interrupted):
+                await getattr(consumer, read)(10)
+            engine.reading = reading
+            assert numbers(await consumer.poll(10)) == list(range(5, COUNT))
+
+    run(interrupt())
+
+
+def test_an_exception_at_the_start_of_a_read_leaves_no_reader(
+    run: Run[None], cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler's; otherwise every later read would find another task reading."""
+    send(cluster)
+
+    def interrupt(_: object) -> None:
+        raise Interrupted
+
+    async def read() -> None:
+        async with opened(cluster) as consumer:
+            with monkeypatch.context() as patch:
+                patch.setattr("kprod.aio.async_reading.weakref.ref", interrupt)
+                with pytest.raises(Interrupted):
+                    await consumer.poll(10)
+            assert numbers(await consumer.poll(10))[0] == 0
 
     run(read())
 

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,8 +15,8 @@ from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.mailbox import Mailbox
-from kprod.errors import KprodError
 from tests.consumer.reading import LIMIT_S, consumer_of, fill, wait_until
+from tests.consumer.signalled_reading import SignalledReading
 from tests.interruptions import Interrupted, interrupted_everywhere
 
 RECORDS = 6_000
@@ -101,34 +101,6 @@ def test_reading_after_nothing(
             sent += 3
             places += 1
     assert places > AT_LEAST
-
-
-class SignalledReading:
-    """A consumer's reading, after whose compiled part a signal handler acts and raises."""
-
-    def __init__(self, reading: Any, act: Callable[[], object]) -> None:
-        """Keep both."""
-        self._reading = reading
-        self._act = act
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the reading has."""
-        return getattr(self._reading, name)
-
-    def poll(self, *arguments: Any) -> None:
-        """Read and be interrupted."""
-        self._reading.poll(*arguments)
-        self._interrupt()
-
-    def begin(self, *arguments: Any) -> None:
-        """Read and be interrupted."""
-        self._reading.begin(*arguments)
-        self._interrupt()
-
-    def _interrupt(self) -> None:
-        with suppress(KprodError):
-            self._act()
-        raise Interrupted
 
 
 @pytest.mark.parametrize("read", [poll, poll_arrow])

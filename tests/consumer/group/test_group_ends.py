@@ -17,6 +17,7 @@ from tests.consumer.group.test_commits import (
     poll_some,
 )
 from tests.consumer.group.virtual_group import Listener, VirtualGroup, numbers, state_of
+from tests.interruptions import Interrupted
 
 
 @pytest.mark.parametrize("fail", [fail_in_a_loop, fail_after_a_poll])
@@ -63,10 +64,6 @@ def test_close_does_not_wait_for_automatic_commits_that_come_after_it() -> None:
         took_ms = group.world.clock.now_ms() - began_ms  # of virtual time
         group.is_silent = False
     assert took_ms <= 500 + 250 + 50  # the leave has a quarter of a second more, and some turns
-
-
-class Interrupted(BaseException):
-    """An exception of a signal handler."""
 
 
 def test_automatic_commits_go_on_after_a_close_that_an_exception_ended() -> None:
