@@ -11,7 +11,8 @@ from kprod._core.record.consumer_record import (
     PartitionStamp,
     register_timestamp_types,
 )
-from kprod._core.record.record_block import RecordBlock, register_decompressor
+from kprod._core.record.decompression import register_decompressor
+from kprod._core.record.record_block import RecordBlock
 from kprod._core.record.record_iterator import register_types
 from kprod.compression import Buffer, decompress
 from kprod.model import Header, Record, TimestampType

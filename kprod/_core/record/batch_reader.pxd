@@ -15,11 +15,15 @@ cdef class BatchReader:
     cdef RecordBatch _next_batch(self)
 
 
+# Like the constructor, for compiled callers.
+cdef BatchReader open_batches(object buffer, bint check_crc, object decompress)
+
+
 cdef class RecordBatch:
     cdef BufferHold _hold
     cdef object _decompress
     cdef const uint8_t* _start
-    cdef readonly object view
+    cdef object _reader_view
     cdef readonly Py_ssize_t position
     cdef readonly int64_t base_offset
     cdef readonly int32_t length

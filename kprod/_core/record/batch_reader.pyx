@@ -18,6 +18,7 @@ the delete horizon.
 """
 
 cimport cython
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 
@@ -76,7 +77,7 @@ cdef class BatchReader:
 
     def __init__(self, buffer, *, bint check_crc=True, decompress=None,
                  int32_t batch_bytes_max=INT32_MAX_VALUE):
-        self._view = memoryview(buffer).cast("B")
+        self._view = _bytes_view(buffer)
         self._hold = BufferHold(self._view)
         self._check_crc = check_crc
         self._decompress = decompress
@@ -136,7 +137,7 @@ cdef class BatchReader:
         batch._decompress = self._decompress
         batch.position = self.position
         batch.length = <int32_t>(size - LOG_OVERHEAD_BYTES)
-        batch.view = self._view[self.position:self.position + size]
+        batch._reader_view = self._view
         batch._load()
         if self._check_crc and not batch.has_valid_crc():
             raise CorruptRecord(
@@ -144,6 +145,29 @@ cdef class BatchReader:
                 f"checksum {batch.crc:#010x} does not match its {size} bytes")
         self.position += size
         return batch
+
+
+cdef BatchReader open_batches(object buffer, bint check_crc, object decompress):
+    cdef BatchReader reader = BatchReader.__new__(BatchReader)
+    reader._view = _bytes_view(buffer)
+    reader._hold = BufferHold(reader._view)
+    reader._check_crc = check_crc
+    reader._decompress = decompress
+    reader._batch_bytes_max = INT32_MAX_VALUE
+    reader.position = 0
+    return reader
+
+
+cdef object _bytes_view(object buffer):
+    """Return a memoryview of bytes; the argument itself if it is one."""
+    cdef const Py_buffer* raw
+    if type(buffer) is memoryview:
+        raw = PyMemoryView_GET_BUFFER(buffer)
+        if raw.ndim == 1 and raw.itemsize == 1 and raw.format != NULL and (
+                raw.format[0] == ord(b"B") and raw.format[1] == 0 and raw.suboffsets == NULL) and (
+                raw.strides == NULL or raw.strides[0] == 1):
+            return buffer
+    return memoryview(buffer).cast("B")
 
 
 @cython.final
@@ -211,6 +235,11 @@ cdef class RecordBatch:
         return 0
 
     @property
+    def view(self):
+        """All bytes of the batch."""
+        return self._reader_view[self.position:self.position + self.size_bytes]
+
+    @property
     def size_bytes(self):
         """Bytes of the batch, header included."""
         return self.length + <Py_ssize_t>LOG_OVERHEAD_BYTES
@@ -255,7 +284,8 @@ cdef class RecordBatch:
     @property
     def records_view(self):
         """The bytes after the header, still compressed."""
-        return self.view[<Py_ssize_t>BATCH_OVERHEAD_BYTES:]
+        return self._reader_view[
+            self.position + BATCH_OVERHEAD_BYTES:self.position + self.length + LOG_OVERHEAD_BYTES]
 
     def has_valid_crc(self):
         """Compute the checksum and compare it with the stored one.
@@ -263,7 +293,9 @@ cdef class RecordBatch:
         Returns:
             Whether they are equal.
         """
-        return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0) == self.crc
+        return crc32c(self._reader_view[
+            self.position + ATTRIBUTES_OFFSET:self.position + self.length + LOG_OVERHEAD_BYTES
+        ], 0) == self.crc
 
     def check_records(self, *, bint contiguous=False):
         """Check all records without creating objects for them.

@@ -44,6 +44,8 @@ cdef class RecordBlock:
     # Records that were made, but whose call failed.
     cdef list kept
 
+    cpdef bint is_exhausted(self) except -1
+    cpdef list take(self, Py_ssize_t count)
     # Whether there is a next record: in `row` if that is not None, else the next one of `records`,
     # which may be below `next_offset`. False at the end of the block.
     cdef bint has_next(self) except -1

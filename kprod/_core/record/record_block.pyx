@@ -42,13 +42,16 @@ from kprod._core.layout cimport (
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
 )
-from kprod._core.record.batch_reader cimport BatchReader, RecordBatch
+from kprod._core.record.batch_reader cimport RecordBatch, open_batches
 from kprod._core.record.consumer_record cimport (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP_TYPE,
     ConsumerRecord,
     PartitionStamp,
     corrupt_record,
+)
+from kprod._core.record.decompression cimport (
+    DECOMPRESSED_BYTES_MAX, Decompression, usual_decompression,
 )
 from kprod._core.record.message_set_reader cimport MessageEntry, Source
 from kprod._core.record.record_fields cimport RecordFields
@@ -61,19 +64,8 @@ cdef enum:
     CONTROL_TYPE_OFFSET = 2
     CONTROL_TYPE_ABORT = 0
 
-# Takes codec, payload, magic and the most bytes of output.
-cdef object _decompressor = None
-
-
-def register_decompressor(decompressor):
-    """Register the function that decompresses batches, which lies in a layer above.
-
-    Args:
-        decompressor: Takes codec number, compressed bytes, magic, and the maximum size of the
-            result.
-    """
-    global _decompressor
-    _decompressor = decompressor
+# Shared by the blocks, which are made for each response.
+cdef list _NONE_ABORTED = []
 
 
 @cython.final
@@ -104,13 +96,13 @@ cdef class RecordBlock:
 
     def __init__(self, data, PartitionStamp stamp not None, int64_t from_offset, *, aborted=(),
                  bint read_committed=False, bint check_crcs=True,
-                 Py_ssize_t max_decompressed=64 * 1024 * 1024, bint as_views=False):
+                 Py_ssize_t max_decompressed=DECOMPRESSED_BYTES_MAX, bint as_views=False):
         if from_offset < 0:
             raise ValueError(f"from_offset={from_offset}: must be 0 or more")
-        self._decompress = lambda codec, payload, magic=MAGIC_V2: _decompressor(
-            codec, payload, magic, max_decompressed)
-        self._batches = BatchReader(data, check_crc=check_crcs, decompress=self._decompress)
-        self._messages = Source(data, check_crcs)
+        self._decompress = usual_decompression
+        if max_decompressed != DECOMPRESSED_BYTES_MAX:
+            self._decompress = Decompression(max_decompressed)
+        self._batches = open_batches(data, check_crcs, self._decompress)
         self.stamp = stamp
         self.next_offset = from_offset
         self.epoch = NO_LEADER_EPOCH
@@ -118,9 +110,9 @@ cdef class RecordBlock:
         self._is_read = self.size == 0
         self._as_views = as_views
         self._read_committed = read_committed
-        self._aborted = sorted(
-            (int(first_offset), int(producer_id)) for producer_id, first_offset in aborted)
-        self._aborted_ids = set()
+        self._aborted = _NONE_ABORTED if not aborted else sorted(
+            [(int(first_offset), int(producer_id)) for producer_id, first_offset in aborted])
+        self._aborted_ids = set() if read_committed else None
         self.kept = []
 
     @property
@@ -128,7 +120,11 @@ cdef class RecordBlock:
         """Whether nothing is left; the block's bytes are free then, unless views are in use."""
         return self._is_read and not self.kept
 
-    def take(self, Py_ssize_t count):
+    cpdef bint is_exhausted(self) except -1:
+        """Like `exhausted`, for compiled callers."""
+        return self._is_read and not self.kept
+
+    cpdef list take(self, Py_ssize_t count):
         """Take the next records.
 
         Args:
@@ -342,6 +338,8 @@ cdef class RecordBlock:
     cdef int _open_message(self) except -1:
         """Open the message of an old format at the position."""
         cdef MessageEntry entry = MessageEntry.__new__(MessageEntry)
+        if self._messages is None:
+            self._messages = Source(self._batches._view, self._batches._check_crc)
         if not self._messages.parse(self._position, &entry._message):
             self._finish()
             return 0

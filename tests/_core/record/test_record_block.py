@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kprod._core.record import record_block
+from kprod._core.record import decompression
 from kprod.errors import CorruptRecord
 from kprod.model import TimestampType
 from kprod.record import blocks
@@ -350,14 +350,14 @@ def test_nothing_is_lost_when_a_call_fails() -> None:
             raise KeyboardInterrupt
         return blocks._decompress(codec, payload, magic, limit)
 
-    record_block.register_decompressor(interrupted)
+    decompression.register_decompressor(interrupted)
     try:
         block = RecordBlock(batch(0, 2, codec=1) + batch(2, 2, codec=1), STAMP, 0)
         with pytest.raises(KeyboardInterrupt):
             block.take(10)
         assert offsets(block) == [0, 1, 2, 3]
     finally:
-        record_block.register_decompressor(blocks._decompress)
+        decompression.register_decompressor(blocks._decompress)
 
 
 def test_bad_arguments() -> None:
