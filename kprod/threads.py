@@ -6,8 +6,9 @@ may differ, so the locks of production are the system's own objects, and what ma
 built-in function.
 
 Exceptions: the locks of purgatories (`kprod._core.timer.watch_lists`), which are never held during
-a wait, and parts of the I/O, such as the resolver's threads, which a simulation replaces as a
-whole. Nothing here needs a thread-local variable.
+a wait, the lock of the direct path of reads, which a simulation does not open, and parts of the
+I/O, such as the resolver's threads, which a simulation replaces as a whole. Nothing here needs a
+thread-local variable.
 
 Thread-safety: any thread; `use` before and after everything else.
 """

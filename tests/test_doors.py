@@ -25,6 +25,11 @@ OUTSIDE = {
 OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/_core/clock.pyx": ({"time"}, "the clocks themselves"),
     "kprod/_core/threads.pyx": ({"_thread"}, "what `kprod.threads.use` replaces"),
+    "kprod/_core/turn_lock.pyx": (
+        {"threading"},
+        "the lock of the direct path of reads, which a simulation does not open",
+    ),
+    "kprod/_core/turn_lock.pxd": ({"threading"}, "its field"),
     "kprod/threads.py": ({"_thread", "threading"}, "the threads themselves"),
     "kprod/_core/signal_handlers.pyx": (
         {"_thread", "threading"},

@@ -136,7 +136,7 @@ def _run() -> list[_Row]:
     with run.consumer as consumer:
         consumer.assign([_PARTITION])
         consumer.seek(_PARTITION, 0)
-        while not run.parts.buffer.has_arrived:
+        while not run.parts.buffer.has_arrived():
             run.turn()
         for _ in range(3):
             run.poll(2)

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The threads and tasks that wait for newer metadata, each thread with its own lock.
 
 Why not a condition variable. An interrupted `Condition.wait` may return without the lock that its
@@ -28,8 +30,6 @@ class Waiter(Protocol):
 
 class MetadataWaiters:
     """All waiters for the next metadata response."""
-
-    __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         """Start without waiters."""

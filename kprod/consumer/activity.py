@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Signs that the application asks for records.
 
 The polling thread leaves them, and the I/O thread compares them at each heartbeat: so the polling
@@ -18,8 +20,6 @@ class Activity:
             to it.
         is_waiting: Whether the polling thread waits for records. Set by the polling thread.
     """
-
-    __slots__ = ("_seen", "_since_ms", "count", "is_waiting")
 
     def __init__(self) -> None:
         """Start without a sign."""

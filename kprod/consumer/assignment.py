@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The partitions that a consumer reads, and the topics that it reads as a whole.
 
 The mapping of partitions is replaced, never modified, so that any thread may iterate over it.
@@ -30,10 +32,9 @@ class Assignment:
         version: Increases with each change.
     """
 
-    __slots__ = ("partitions", "pattern", "shared", "topics", "version")
-
     def __init__(self) -> None:
         """Start with no partitions."""
+        self._assigned: dict[TopicPartition, AssignedPartition] = {}
         self.partitions: Mapping[TopicPartition, AssignedPartition] = MappingProxyType({})
         self.topics: tuple[str, ...] = ()
         self.shared: tuple[str, ...] | None = None
@@ -45,6 +46,14 @@ class Assignment:
         """Whether nothing is assigned."""
         is_subscribed = self.topics or self.shared or self.pattern is not None
         return not self.partitions and not is_subscribed
+
+    def has(self, partition: AssignedPartition) -> bool:
+        """Return whether a partition is assigned, and was not assigned again since.
+
+        Args:
+            partition: A partition that is or was assigned.
+        """
+        return self._assigned.get(partition.key) is partition
 
     @property
     def names(self) -> list[str]:
@@ -67,14 +76,16 @@ class Assignment:
             pattern: The pattern that determines the topics; None if they are named.
         """
         before = self.partitions
-        made = MappingProxyType(
-            {key: before.get(key) or AssignedPartition(key, start) for key, start in starts.items()}
-        )
+        assigned = {
+            key: before.get(key) or AssignedPartition(key, start) for key, start in starts.items()
+        }
+        partitions = MappingProxyType(assigned)
         # No call between these: an exception of a signal handler leaves the old or the new one.
         self.topics = topics
         self.shared = shared
         self.pattern = pattern
-        self.partitions = made
+        self.partitions = partitions
+        self._assigned = assigned
         self.version += 1
 
     def share(self, topics: tuple[str, ...], pattern: TopicPattern | None) -> None:
@@ -95,7 +106,10 @@ class Assignment:
             starts: Their start positions.
         """
         added = {key: AssignedPartition(key, start) for key, start in starts.items()}
-        self.partitions = MappingProxyType({**added, **self.partitions})
+        assigned = {**added, **self.partitions}
+        partitions = MappingProxyType(assigned)
+        self.partitions = partitions
+        self._assigned = assigned
         self.version += 1
 
     def give_up(self, topic: str) -> None:

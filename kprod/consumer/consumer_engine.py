@@ -133,7 +133,7 @@ class ConsumerEngine:
         parts, claim = self.parts, object()
         hand_over, alone = parts.hand_over, parts.alone
         try:
-            result = self.reading.begin(call, until_ms, claim, runs_steps=runs_steps)
+            result = self.reading.begin(call, until_ms, claim, runs_steps)
         except BaseException:  # also a signal handler's, after the call
             self.reading.abandon(claim)
             raise

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
+from kprod._core.turn_lock cimport TurnLock
 from kprod.consumer.fetch_buffer cimport FetchBuffer
 from kprod.consumer.fetch_request cimport FetchRequest
 from kprod.consumer.fetcher cimport Fetcher
@@ -23,7 +24,7 @@ cdef class DirectRead(SleepHook):
     cdef public Mailbox _mailbox
     cdef public SystemClock _clock
     cdef public int64_t _request_timeout_ms
-    cdef public object _io_lock
+    cdef public TurnLock _io_lock
     cdef public int64_t _sleeps_until_ms
     cdef public object _failure
     cdef public ResponseWait _response_wait

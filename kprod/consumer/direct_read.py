@@ -35,6 +35,7 @@ from collections.abc import Callable
 
 from kprod._core.clock import SystemClock
 from kprod._core.collector import pause, resume
+from kprod._core.turn_lock import TurnLock
 from kprod._core.wire.fetch_frames import read_lone_fetch
 from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.fetch_buffer import FetchBuffer
@@ -44,7 +45,6 @@ from kprod.consumer.mailbox import Mailbox
 from kprod.network.client import NetworkClient
 from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook
-from kprod.threads import make_lock
 
 _SLEEP_MIN_MS = 1_000  # the direct path never shortens the I/O thread's sleep below this
 _RESPONSE_BYTES_MAX = 64 * 1024  # a longer response is left to the I/O thread
@@ -87,7 +87,7 @@ class DirectRead(SleepHook):
         self._mailbox = mailbox
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
-        self._io_lock = make_lock()  # guards: see the module
+        self._io_lock: TurnLock = TurnLock()  # guards: see the module
         self._io_lock.acquire()
         self._sleeps_until_ms = 0  # latest end of the I/O thread's sleep
         self._failure: BaseException | None = None
@@ -163,7 +163,7 @@ class DirectRead(SleepHook):
         Returns:
             True if it was acquired.
         """
-        if not self._io_lock.acquire(False):  # noqa: FBT003
+        if not self._io_lock.try_acquire():
             return False
         pause()
         return True
@@ -239,7 +239,9 @@ class DirectRead(SleepHook):
         return self._response_wait.is_only_in_flight()
 
     def _end_wait(self) -> None:
-        """Make the selector watch again."""
+        """Make the selector watch again, unless the next fetch has done so."""
+        if not self._is_waiting:
+            return
         self._is_waiting = False
         if not self._try_lock():
             return  # the I/O thread is awake, and its selector watches again
@@ -269,6 +271,9 @@ class DirectRead(SleepHook):
         client.fire_completions()
         is_sent = self._fetcher.send_to(node_id, now_ms)
         self._buffer.forget_news()
+        response_wait.resume_selector()
+        response_wait.clear_request()
+        self._is_waiting = False
         lasts = now_ms + self._request_timeout_ms >= self._sleeps_until_ms
         if not is_sent or not lasts or client.has_completions():
             client.wakeup()

@@ -1,5 +1,6 @@
 # The types of fetch_buffer.py, which is compiled as it stands.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from kprod.consumer.position cimport AssignedPartition
@@ -38,3 +39,9 @@ cdef class FetchBuffer:
 
     cpdef add(self, list blocks, ResponseMemory memory)
     cpdef take_freed(self)
+    cpdef bint has_arrived(self) except -1
+    cpdef object first(self)
+    cpdef remove_first(self)
+
+    @cython.locals(memory=ResponseMemory, each=FetchedBlock)
+    cpdef free(self, FetchedBlock block)

@@ -31,6 +31,7 @@ from kprod.consumer.position import AssignedPartition
 
 AHEAD_MAX = 2  # blocks of one partition that wait for the polling thread
 _IN_USE_RATIO = 2  # a response is copied out when less than one byte in this many is in use
+_FREED = memoryview(b"")
 
 
 class ResponseMemory:
@@ -39,7 +40,7 @@ class ResponseMemory:
     Attributes:
         size_bytes: Size of the whole response.
         in_use_bytes: Total size of the blocks that were not freed.
-        blocks: The blocks that were not freed.
+        blocks: The blocks that were not freed, as keys.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -50,7 +51,7 @@ class ResponseMemory:
         """
         self.size_bytes: int = size_bytes
         self.in_use_bytes: int = 0
-        self.blocks: dict[int, FetchedBlock] = {}
+        self.blocks: dict[FetchedBlock, None] = {}
 
 
 class FetchedBlock:
@@ -82,7 +83,7 @@ class FetchedBlock:
         self.records: memoryview = records
         self.aborted: tuple[tuple[int, int], ...] = aborted
         self.memory: ResponseMemory = memory
-        memory.blocks[id(self)] = self
+        memory.blocks[self] = None
         memory.in_use_bytes += len(records)
 
 
@@ -182,9 +183,8 @@ class FetchBuffer:
 
     # Methods of the polling thread.
 
-    @property
     def has_arrived(self) -> bool:
-        """Whether there is an entry."""
+        """Return whether there is an entry."""
         return bool(self._arrived)
 
     def first(self) -> FetchedBlock | FetchedStep | None:
@@ -202,15 +202,16 @@ class FetchBuffer:
             block: A block that was returned completely, or is obsolete.
         """
         memory = block.memory
-        if memory.blocks.pop(id(block), None) is None:
+        if block not in memory.blocks:
             return
+        del memory.blocks[block]
         block.partition.consumed_count += 1
         memory.in_use_bytes -= len(block.records)
-        block.records = memoryview(b"")
+        block.records = _FREED
         if not memory.blocks:
             self._freed.append(memory.size_bytes)
         elif memory.in_use_bytes * _IN_USE_RATIO < memory.size_bytes:
-            for each in list(memory.blocks.values()):
+            for each in list(memory.blocks):
                 each.records = memoryview(bytes(each.records))
             self._freed.append(memory.size_bytes - memory.in_use_bytes)
             memory.size_bytes = memory.in_use_bytes

@@ -12,6 +12,9 @@ cdef class FetchTerms:
     cdef public object settings
     cdef public bint reads_committed
     cdef public object timeout_ms
+    cdef public int64_t bytes_max
+    cdef public object _topic_id
+    cdef public bytes _id_bytes
     cdef public bytes _opening
     cdef public int _opening_version
     cdef public bytes _closing
@@ -23,6 +26,8 @@ cdef class FetchTerms:
         self, SessionRequest part, int64_t bytes_max, int version, int64_t number,
         object client_id
     )
+
+    cpdef bytes _encoded_id(self, object topic_id)
 
 
 cdef class FetchRequest(ClientRequest):

@@ -10,6 +10,7 @@ Source: FetchRequest.json and FetchResponse.json (kafka-clients 4.3.1); KIP-74, 
 
 import functools
 import struct
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,6 +69,7 @@ class FetchTerms:
         settings: The consumer's settings of fetches.
         reads_committed: Whether records of open and aborted transactions are skipped.
         timeout_ms: Time from sending a request to its response.
+        bytes_max: Maximum size of a response; a first batch may be larger.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
@@ -79,6 +81,9 @@ class FetchTerms:
         self.settings = settings
         self.reads_committed: bool = settings.reads_committed
         self.timeout_ms: int = settings.request_timeout_ms + settings.fetch_max_wait_ms
+        self.bytes_max: int = settings.fetch_max_bytes
+        self._topic_id: uuid.UUID | None = None  # of the newest frame, which `_id_bytes` encodes
+        self._id_bytes = b""
         self._opening = b""
         self._opening_version = -1
         self._closing = _compact(settings.client_rack) + b"\0"
@@ -120,7 +125,7 @@ class FetchTerms:
         if wanted is not None:
             key = wanted.partition.key
             by_id = version >= IDS_FIRST_VERSION
-            topic = wanted.topic_id.int.to_bytes(_ID_BYTES, "big") if by_id else _compact(key.topic)
+            topic = self._encoded_id(wanted.topic_id) if by_id else _compact(key.topic)
             named = topic + partition_fields(
                 key.partition,
                 wanted.leader_epoch,
@@ -131,6 +136,13 @@ class FetchTerms:
         session = session_fields(bytes_max, self.reads_committed, part.session_id, part.epoch)
         opening = self.opening(version, client_id)
         return lone_fetch_frame(opening, number, session, named, self._closing)
+
+    def _encoded_id(self, topic_id: uuid.UUID) -> bytes:
+        """Encode a topic id; consecutive fetches have the same one."""
+        if topic_id is not self._topic_id:
+            self._id_bytes = topic_id.int.to_bytes(_ID_BYTES, "big")
+            self._topic_id = topic_id
+        return self._id_bytes
 
 
 class FetchRequest(ClientRequest):

@@ -97,7 +97,7 @@ class Wanted:
             and self.leader_epoch == other.leader_epoch
             and self.last_epoch == other.last_epoch
             and self.bytes_max == other.bytes_max
-            and self.topic_id.int == other.topic_id.int
+            and (self.topic_id is other.topic_id or self.topic_id.int == other.topic_id.int)
         )
 
 

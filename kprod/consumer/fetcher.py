@@ -189,7 +189,7 @@ class Fetcher:
             if buffer.held_bytes or asked_bytes:
                 return  # a freed block or a response causes the next turn
             free_bytes = buffer.capacity_bytes
-        most_bytes = terms.settings.fetch_max_bytes
+        most_bytes = terms.bytes_max
         bytes_max = min(most_bytes, max(_LEAST_BYTES, free_bytes // shares))
         self._asked_bytes[node.node_id] = bytes_max
         versions = IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS

@@ -19,7 +19,6 @@ Thread-safety: one thread at a time, which the engine ensures; `interrupt` from 
 Source: Kafka FetchCollector and CompletedFetch (clients 4.3.1).
 """
 
-from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from typing import Any
 
@@ -62,7 +61,7 @@ class HandOver:
         self._terms = terms
         self._assignment = assignment
         self._on_freed = on_freed
-        self._ready: deque[Entry] = deque()
+        self._ready: list[Entry] = []
         self._parked = ParkedBlocks()
         self._touched: list[OpenBlock] = []
         self._taken_count = 0  # records of the newest hand-out
@@ -72,10 +71,9 @@ class HandOver:
         self.chunk: IteratorChunk | None = None
         self.is_complete: bool = False
 
-    @property
     def has_work(self) -> bool:
-        """Whether `take` may return something; any thread."""
-        return bool(self._ready) or self._buffer.has_arrived
+        """Return whether `take` may return something; any thread."""
+        return bool(self._ready) or self._buffer.has_arrived()
 
     @property
     def record_count(self) -> int:
@@ -84,7 +82,7 @@ class HandOver:
         chunk = self.chunk
         return count if chunk is None else count - len(chunk.rest)
 
-    def take(self, count: int, *, from_one: bool = False) -> list[Any]:
+    def take(self, count: int, from_one: bool = False) -> list[Any]:  # noqa: FBT001, FBT002
         """Take records for a hand-out.
 
         Args:
@@ -101,7 +99,7 @@ class HandOver:
         self.settle()
         self._taken_at = self._interrupt_count
         records: list[Any] = []
-        while len(records) < count and (block := self._current(may_run=not records)) is not None:
+        while len(records) < count and (block := self._current(not records)) is not None:
             self._touched.append(block)
             try:
                 taken = block.take(count - len(records))
@@ -111,7 +109,7 @@ class HandOver:
                 self._pass_over(block)
                 raise
             records += taken
-            self._buffer.decoding_bytes = block.decoder.decompressed_size
+            self._buffer.decoding_bytes = block.decoder().decompressed_size
             self.remove_exhausted(block)
             if taken and from_one:
                 break
@@ -139,21 +137,21 @@ class HandOver:
         """
         self.settle()
         while columns.row_count < rows_max and columns.content_bytes < bytes_max:
-            block = self._current(may_run=not columns.row_count)
+            block = self._current(not columns.row_count)
             if block is None:
                 break
             self._touched.append(block)
             block.stop_between()
             rows_left, bytes_left = rows_max - columns.row_count, bytes_max - columns.content_bytes
             try:
-                count = columns.append(block.decoder, rows_left, bytes_left)
+                count = columns.append(block.decoder(), rows_left, bytes_left)
             except CorruptRecord:
                 if columns.row_count:
                     break
                 self._pass_over(block)
                 raise
             block.follow_decoder()
-            self._buffer.decoding_bytes = block.decoder.decompressed_size
+            self._buffer.decoding_bytes = block.decoder().decompressed_size
             self.remove_exhausted(block)
             if not count and not block.is_done:
                 break  # the next row does not fit
@@ -168,9 +166,9 @@ class HandOver:
         Args:
             block: The current block.
         """
-        if block.is_exhausted:
+        if block.is_exhausted():
             block.is_done = True
-            self._ready.popleft()
+            self._ready.pop(0)
 
     def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> IteratorChunk:
         """Start to return records of one block one by one.
@@ -223,7 +221,7 @@ class HandOver:
             else:
                 block.give_back(rest, chunk.place)
             if block not in self._ready:
-                self._ready.appendleft(block)
+                self._ready.insert(0, block)
         self._taken_count -= len(rest)
         self.chunk = None
 
@@ -252,7 +250,7 @@ class HandOver:
         if self.is_complete:
             for block in reversed(list(self._touched)):
                 if block.partition is partition and block.fetched.number == number:
-                    return block.place
+                    return block.place()
         return partition.place
 
     def settle(self) -> None:
@@ -262,7 +260,7 @@ class HandOver:
         if self.is_complete:
             for block in self._touched:
                 if self._is_current(block):
-                    block.partition.handed = block.place
+                    block.partition.handed = block.place()
                 if block.is_done:
                     self._drop(block)
             self._settled_count += self._taken_count
@@ -272,7 +270,7 @@ class HandOver:
             for block in reversed(self._touched):
                 block.rewind(block.partition.handed)
                 if block not in self._ready:
-                    self._ready.appendleft(block)
+                    self._ready.insert(0, block)
         self._touched = []
         self._taken_count = 0
         self.is_complete = False
@@ -284,7 +282,7 @@ class HandOver:
             partition: A partition that is no longer paused.
         """
         parked = self._parked.take(partition)
-        self._ready.extendleft(each for each in reversed(parked) if each not in self._ready)
+        self._ready[:0] = [each for each in parked if each not in self._ready]
 
     def skip(self, partition: AssignedPartition, offset: int) -> bool:
         """Skip a record that could not be deserialized.
@@ -301,7 +299,7 @@ class HandOver:
             if isinstance(entry, OpenBlock) and entry.partition is partition:
                 if not entry.skip(offset):
                     return False
-                partition.handed = entry.place
+                partition.handed = entry.place()
                 return True
         return False
 
@@ -320,7 +318,8 @@ class HandOver:
         Args:
             restart: Makes a partition be fetched again from its position; see `Selection.restart`.
         """
-        while self._parked.size_bytes > self._buffer.capacity_bytes // _PARKED_RATIO:
+        parked_max = self._buffer.capacity_bytes // _PARKED_RATIO
+        while not self._parked.is_empty() and self._parked.size_bytes > parked_max:
             partition = self._parked.first()
             place = self.place_of(partition)
             if place is not None:
@@ -331,7 +330,7 @@ class HandOver:
     def clear(self) -> None:
         """Free everything; any thread, if no thread reads."""
         # Replaced, not emptied: a closing thread and a reader whose call ended may both be here.
-        ready, self._ready = self._ready, deque()
+        ready, self._ready = self._ready, []
         parked, self._parked = self._parked, ParkedBlocks()
         touched, self._touched = self._touched, []
         self.chunk = None
@@ -339,7 +338,7 @@ class HandOver:
             self._drop(entry)
         self._buffer.clear()
 
-    def _current(self, *, may_run: bool) -> OpenBlock | None:
+    def _current(self, may_run: bool) -> OpenBlock | None:  # noqa: FBT001
         """Return the next block of a partition that is not paused; runs preceding steps."""
         while True:
             self._take_arrived()
@@ -347,11 +346,11 @@ class HandOver:
                 return None
             entry = self._ready[0]
             if not self._is_current(entry):
-                self._ready.popleft()
+                self._ready.pop(0)
                 self._drop(entry)
             elif entry.partition.paused:
                 self._parked.add(entry)
-                self._ready.popleft()
+                self._ready.pop(0)
             elif isinstance(entry, OpenBlock):
                 return entry
             elif not may_run:
@@ -360,17 +359,19 @@ class HandOver:
                 try:
                     entry.run()
                 except KprodError:
-                    self._drop(self._ready.popleft())
+                    self._drop(self._ready.pop(0))
                     raise
-                self._drop(self._ready.popleft())
+                self._drop(self._ready.pop(0))
 
     def _pass_over(self, bad: OpenBlock | None = None) -> None:
         """Free blocks that have nothing to show; one that cannot be read lets others go first."""
         if bad is not None:
             self._touched.pop()
-            self._ready = deque(sorted(self._ready, key=lambda it: it.partition is bad.partition))
-        self.is_complete = True
-        self.settle()
+            last = [it for it in self._ready if it.partition is bad.partition]
+            self._ready = [it for it in self._ready if it not in last] + last
+        if self._touched or self.chunk is not None:
+            self.is_complete = True
+            self.settle()
 
     def _take_arrived(self) -> None:
         while (fetched := self._buffer.first()) is not None:
@@ -381,17 +382,19 @@ class HandOver:
 
     def _drop(self, entry: Entry) -> None:
         if isinstance(entry, OpenBlock):
-            entry.park()
+            block = entry
+            block.park()
             self._buffer.decoding_bytes = 0
-            self._buffer.free(entry.fetched)
+            self._buffer.free(block.fetched)
         else:
             entry.partition.consumed_count += 1
         self._on_freed(entry.partition)
 
     def _is_current(self, entry: Entry) -> bool:
-        number = entry.fetched.number if isinstance(entry, OpenBlock) else entry.number
-        partition = entry.partition
-        return (
-            number == partition.start.number
-            and self._assignment.partitions.get(partition.key) is partition
-        )
+        partition: AssignedPartition = entry.partition
+        if isinstance(entry, OpenBlock):
+            block = entry
+            number = block.fetched.number
+        else:
+            number = entry.number
+        return number == partition.start.number and self._assignment.has(partition)

@@ -1,8 +1,11 @@
 # The types of iterator_chunk.py, which is compiled as it stands.
 
 
+from kprod.consumer.open_block cimport OpenBlock
+
+
 cdef class IteratorChunk:
-    cdef public object block
+    cdef public OpenBlock block
     cdef public list taken
     cdef public list records
     cdef public object ident

@@ -36,7 +36,7 @@ class Mailbox:
         """Start with no partitions."""
         self._commands: deque[Command] = deque()
         self._steps: deque[Command] = deque()
-        self._waiters = MetadataWaiters()
+        self._waiters: MetadataWaiters = MetadataWaiters()
         self.wake: Command = _nobody
 
     def post(self, command: Command) -> None:
@@ -83,6 +83,8 @@ class Mailbox:
         Raises:
             KprodError: A step's error; the step is done.
         """
+        if not self._steps:
+            return True
         for _ in range(len(self._steps)):
             try:
                 self._steps[0]()

@@ -5,29 +5,39 @@
 Thread-safety: the polling thread.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from kprod._core.record.record_block import RecordBlock
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchedBlock
 from kprod.consumer.position import NO_EPOCH, AssignedPartition, Place
 from kprod.errors import DeserializationFailed
-from kprod.record.blocks import RecordBlock
 
 
-class DecodingTerms(NamedTuple):
-    """Rules for decoding records.
+class DecodingTerms:
+    """Rules for decoding records; immutable.
 
     Attributes:
         reads_committed: Whether records of aborted transactions are skipped.
         check_crcs: Whether checksums are verified.
         as_views: Whether keys and values are returned as memoryviews.
         deserializers: The application's deserializers.
+        is_deserializing: Whether there is any.
     """
 
-    reads_committed: bool
-    check_crcs: bool
-    as_views: bool
-    deserializers: RecordDeserializers
+    def __init__(
+        self,
+        *,
+        reads_committed: bool,
+        check_crcs: bool,
+        as_views: bool,
+        deserializers: RecordDeserializers,
+    ) -> None:
+        self.reads_committed: bool = reads_committed
+        self.check_crcs: bool = check_crcs
+        self.as_views: bool = as_views
+        self.deserializers: RecordDeserializers = deserializers
+        self.is_deserializing: bool = deserializers.is_needed
 
 
 class OpenBlock:
@@ -35,6 +45,7 @@ class OpenBlock:
 
     Attributes:
         fetched: The block.
+        partition: The block's partition.
         next_offset: All records below it were returned or skipped.
         epoch: Leader epoch of the last record that was returned or skipped; −1 if unknown.
         is_done: Whether the block is exhausted and will be freed with the next hand-out.
@@ -48,6 +59,7 @@ class OpenBlock:
             terms: Rules for decoding records.
         """
         self.fetched: FetchedBlock = fetched
+        self.partition: AssignedPartition = fetched.partition
         self.next_offset: int = fetched.offset
         self._start_offset: int = fetched.offset
         self.epoch: int = NO_EPOCH
@@ -58,14 +70,8 @@ class OpenBlock:
         self._ready: list[Any] = []  # deserialized, given back by an interrupted hand-out
         self._results: dict[int, Any] = {}  # deserialized in this hand-out, by offset
 
-    @property
-    def partition(self) -> AssignedPartition:
-        """The block's partition."""
-        return self.fetched.partition
-
-    @property
     def decoder(self) -> RecordBlock:
-        """The decoder of the block; created on first use."""
+        """Return the decoder of the block, which is created on first use."""
         block = self._block
         if block is None:
             fetched, terms = self.fetched, self._terms
@@ -80,14 +86,12 @@ class OpenBlock:
             )
         return block
 
-    @property
     def is_exhausted(self) -> bool:
-        """Whether nothing is left to return."""
-        return not self._ready and not self._waiting and self.decoder.exhausted
+        """Return whether nothing is left to return."""
+        return not self._ready and not self._waiting and self.decoder().is_exhausted()
 
-    @property
     def place(self) -> Place:
-        """The position after the returned records."""
+        """Return the position after the returned records."""
         return Place(self.fetched.number, self.next_offset, self.epoch)
 
     def take(self, count: int) -> list[Any]:
@@ -107,8 +111,8 @@ class OpenBlock:
             taken, self._ready = self._ready[:count], self._ready[count:]
             self._note(taken)
             return taken
-        block = self.decoder
-        if not self._terms.deserializers.is_needed:
+        block = self.decoder()
+        if not self._terms.is_deserializing:
             taken = block.take(count)
             self._note(taken)
             self.follow_decoder()
@@ -124,11 +128,11 @@ class OpenBlock:
     def stop_between(self) -> None:
         """Move the decoder to the next record, so that it may be used directly."""
         if self._ready or self._waiting:
-            self.rewind(self.place)
+            self.rewind(self.place())
 
     def follow_decoder(self) -> None:
         """Move the cursor to the decoder's position: batches without records count as well."""
-        block = self.decoder
+        block = self.decoder()
         self.next_offset = block.next_offset
         # Epochs ascend in a log; after a rewind the decoder knows none until it opens a batch.
         self.epoch = max(self.epoch, block.epoch)

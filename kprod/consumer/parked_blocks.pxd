@@ -3,3 +3,5 @@
 
 cdef class ParkedBlocks:
     cdef public dict _entries
+
+    cpdef bint is_empty(self) except -1

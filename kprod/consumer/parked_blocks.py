@@ -22,6 +22,10 @@ class ParkedBlocks:
         """Start with none."""
         self._entries: dict[AssignedPartition, deque[Entry]] = {}
 
+    def is_empty(self) -> bool:
+        """Return whether there are none."""
+        return not self._entries
+
     @property
     def size_bytes(self) -> int:
         """Memory of the blocks."""

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The parts of one consumer, which `consumer_wiring` creates, and its open or closed state.
 
 Thread-safety: each part says its own.
@@ -6,32 +8,32 @@ Thread-safety: each part says its own.
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
-from kprod._core.reader_claim import ReaderClaim
-from kprod.clock import SystemClock
-from kprod.cluster.metadata import Metadata
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.activity import Activity
 from kprod.consumer.assignment import Assignment
 from kprod.consumer.consumer_interceptors import ConsumerInterceptors
-from kprod.consumer.fetch_buffer import FetchBuffer
-from kprod.consumer.fetch_plan import FetchPlan
-from kprod.consumer.fetcher import Fetcher
-from kprod.consumer.hand_over import HandOver
-from kprod.consumer.loop import ConsumerLoop
 from kprod.consumer.mailbox import Mailbox
-from kprod.consumer.offset_lookup import OffsetLookup
-from kprod.consumer.topic_watch import TopicWatch
 from kprod.errors import KprodError, KprodTimeout
-from kprod.lifetime.loop_thread import LoopThread
-from kprod.metrics.state_log import StateLog
-from kprod.network.client import NetworkClient
 
 if TYPE_CHECKING:
+    from kprod._core.reader_claim import ReaderClaim
+    from kprod.cluster.metadata import Metadata
     from kprod.consumer.direct_read import DirectRead
+    from kprod.consumer.fetch_buffer import FetchBuffer
+    from kprod.consumer.fetch_plan import FetchPlan
+    from kprod.consumer.fetcher import Fetcher
     from kprod.consumer.group.group_parts import GroupParts
+    from kprod.consumer.hand_over import HandOver
+    from kprod.consumer.loop import ConsumerLoop
+    from kprod.consumer.offset_lookup import OffsetLookup
+    from kprod.consumer.topic_watch import TopicWatch
+    from kprod.lifetime.loop_thread import LoopThread
+    from kprod.metrics.state_log import StateLog
+    from kprod.network.client import NetworkClient
 
-_TIMEOUT_MAX_S = 100 * 365 * 86_400
+_TIMEOUT_MAX_S = 100 * 365 * 86_400.0
 _SLICE_S = 0.2  # interval of the checks whether the I/O thread still runs
 
 
@@ -68,19 +70,6 @@ class ConsumerParts:
         thread: The I/O thread.
     """
 
-    alone: ReaderClaim
-    state_log: StateLog
-    metadata: Metadata
-    client: NetworkClient
-    buffer: FetchBuffer
-    lookup: OffsetLookup
-    plan: FetchPlan
-    fetcher: Fetcher
-    topics: TopicWatch
-    hand_over: HandOver
-    loop: ConsumerLoop
-    thread: LoopThread
-
     def __init__(self, config: ConsumerConfig, clock: SystemClock, client_id: str) -> None:
         """Create the parts that the others share.
 
@@ -89,9 +78,9 @@ class ConsumerParts:
             clock: Monotonic and wall clock.
             client_id: The client id, not empty.
         """
-        self.config = config
-        self.clock = clock
-        self.client_id = client_id
+        self.config: ConsumerConfig = config
+        self.clock: SystemClock = clock
+        self.client_id: str = client_id
         self.mailbox: Mailbox = Mailbox()
         self.assignment: Assignment = Assignment()
         self.activity: Activity = Activity()
@@ -104,6 +93,19 @@ class ConsumerParts:
         self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
         self.direct_read: DirectRead | None = None
         self.closed_error: Callable[[], KprodError] | None = None
+        # Set by `consumer_wiring` and the engine.
+        self.alone: ReaderClaim
+        self.state_log: StateLog
+        self.metadata: Metadata
+        self.client: NetworkClient
+        self.buffer: FetchBuffer
+        self.lookup: OffsetLookup
+        self.plan: FetchPlan
+        self.fetcher: Fetcher
+        self.topics: TopicWatch
+        self.hand_over: HandOver
+        self.loop: ConsumerLoop
+        self.thread: LoopThread
 
     def check_open(self) -> None:
         """Raise if the consumer was closed.
@@ -225,5 +227,5 @@ def check_timeout(timeout: float | None) -> None:
     """
     if timeout is not None and not 0 <= timeout <= _TIMEOUT_MAX_S:
         raise ValueError(
-            f"timeout must be None or from 0 to {_TIMEOUT_MAX_S} seconds, got {timeout!r}"
+            f"timeout must be None or from 0 to {_TIMEOUT_MAX_S:.0f} seconds, got {timeout!r}"
         )

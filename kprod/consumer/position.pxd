@@ -3,11 +3,26 @@
 from libc.stdint cimport int64_t
 
 
+cdef class Start:
+    cdef readonly int64_t number
+    cdef readonly object offset
+    cdef readonly int64_t epoch
+    cdef readonly object policy
+    cdef readonly str reason
+    cdef readonly bint asks_group
+
+
+cdef class Place:
+    cdef readonly int64_t number
+    cdef readonly int64_t offset
+    cdef readonly int64_t epoch
+
+
 cdef class AssignedPartition:
     cdef public object key
     cdef public object stamp
-    cdef public object start
-    cdef public object handed
+    cdef public Start start
+    cdef public Place handed
     cdef public bint paused
     cdef public object stored
     cdef public int64_t consumed_count
@@ -16,7 +31,7 @@ cdef class AssignedPartition:
     cdef public int64_t fetch_offset
     cdef public int64_t fetch_epoch
     cdef public int64_t leader_epoch
-    cdef public object resolved
+    cdef public Place resolved
     cdef public int64_t fetched_count
     cdef public int64_t retry_at_ms
     cdef public int64_t failures

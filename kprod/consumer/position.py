@@ -18,7 +18,6 @@ import enum
 import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from kprod.config.consumer_kinds import ResetPolicy
 from kprod.model import OffsetAndMetadata, TopicPartition
@@ -53,8 +52,8 @@ TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(
 """A start leads to any state except HALTED, which only a broker's response leads to."""
 
 
-class Start(NamedTuple):
-    """A position that the application asks for.
+class Start:  # noqa: B903 - a named tuple would be made by Python code
+    """A position that the application asks for; immutable.
 
     Attributes:
         number: A unique number.
@@ -65,12 +64,21 @@ class Start(NamedTuple):
         asks_group: Whether the group's committed offset is asked for before the policy applies.
     """
 
-    number: int
-    offset: int | None
-    epoch: int = NO_EPOCH
-    policy: ResetPolicy = NO_POLICY
-    reason: str = ""
-    asks_group: bool = False
+    def __init__(  # noqa: PLR0917 - its attributes
+        self,
+        number: int,
+        offset: int | None,
+        epoch: int = NO_EPOCH,
+        policy: ResetPolicy = NO_POLICY,
+        reason: str = "",
+        asks_group: bool = False,  # noqa: FBT001, FBT002 - an attribute
+    ) -> None:
+        self.number: int = number
+        self.offset: int | None = offset
+        self.epoch: int = epoch
+        self.policy: ResetPolicy = policy
+        self.reason: str = reason
+        self.asks_group: bool = asks_group
 
 
 def group_start(policy: ResetPolicy) -> Start:
@@ -105,8 +113,8 @@ def new_start(
     return Start(next(_numbers), offset, epoch, policy, reason)
 
 
-class Place(NamedTuple):
-    """An offset that belongs to a start.
+class Place:  # noqa: B903 - a named tuple would be made by Python code
+    """An offset that belongs to a start; immutable.
 
     Attributes:
         number: Number of the start.
@@ -114,9 +122,10 @@ class Place(NamedTuple):
         epoch: Leader epoch of the record before it; −1 if unknown.
     """
 
-    number: int
-    offset: int
-    epoch: int = NO_EPOCH
+    def __init__(self, number: int, offset: int, epoch: int = NO_EPOCH) -> None:
+        self.number: int = number
+        self.offset: int = offset
+        self.epoch: int = epoch
 
 
 class AssignedPartition:
@@ -226,4 +235,6 @@ class AssignedPartition:
         self.log_start_offset = log_start_offset
 
     def __repr__(self) -> str:
-        return f"<{self.key.topic}-{self.key.partition} {self.state.name} {self.place}>"
+        place = self.place
+        offset = None if place is None else place.offset
+        return f"<{self.key.topic}-{self.key.partition} {self.state.name} at {offset}>"

@@ -62,6 +62,11 @@ class Reading:
         parts.alone = ReaderClaim(self._check, self.free_if_closed)
         self._is_woken = False
         self._is_forked = False
+        config = parts.config
+        self._intercepts = not parts.interceptors.is_empty
+        self._resets_offsets = config.auto_offset_reset.name != "none"
+        self._usual_call = self._records_call(config.max_poll_records)
+        self._wakes = self.has_news  # bound once, not for each wait
 
     def forget_reader(self) -> None:
         """Forget the reading thread, which does not exist, or must not read, in a forked child."""
@@ -89,10 +94,18 @@ class Reading:
         Raises:
             TypeError, ValueError: `max_records` is no number, or out of bounds.
         """
-        count = (
-            self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
-        )
-        return ReadCall(partial(self._parts.hand_over.take, count), self._intercepted, [])
+        if max_records is None:
+            return self._usual_call
+        return self._records_call(_count_of(max_records))
+
+    def _records_call(self, count: int) -> ReadCall[list[Any], list[Any]]:
+        return ReadCall(partial(self._take, count), self._intercepted, [])
+
+    def _take(self, count: int) -> list[Any]:
+        return self._parts.hand_over.take(count)
+
+    def _take_from_one(self, count: int) -> list[Any]:
+        return self._parts.hand_over.take(count, True)  # noqa: FBT003
 
     def hand_out(self, call: ReadCall[Taken, Result], until_ms: int | None) -> Result:
         """Wait for records and return them; none is lost, whatever is raised in here.
@@ -120,8 +133,7 @@ class Reading:
         call: ReadCall[Taken, Result],
         until_ms: int | None,
         claim: object,
-        *,
-        runs_steps: bool = True,
+        runs_steps: bool = True,  # noqa: FBT001, FBT002 - keywords cost time
     ) -> Result:
         """Wait for records, as `hand_out` does, but leave its last step to the caller.
 
@@ -141,7 +153,7 @@ class Reading:
         """
         try:
             self._parts.alone.enter(claim)
-            taken = self._read(call, until_ms, runs_steps=runs_steps)
+            taken = self._read(call, until_ms, runs_steps)
             result = call.finish(taken)
             run_handlers()  # of signals that arrived while compiled code decoded the records
         except BaseException:
@@ -173,11 +185,13 @@ class Reading:
     def chunk_call(self) -> ReadCall[list[Any], IteratorChunk | Literal[False] | None]:
         """Return the read of an iterator's chunk; False if the interceptors leave no record."""
         parts = self._parts
-        take = partial(parts.hand_over.take, parts.config.max_poll_records, from_one=True)
+        take = partial(self._take_from_one, parts.config.max_poll_records)
         return ReadCall(take, self._chunk_of, [], raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
-        return self._parts.interceptors.on_consume(records) if records else records
+        if not records or not self._intercepts:
+            return records
+        return self._parts.interceptors.on_consume(records)
 
     def _chunk_of(self, records: list[Any]) -> IteratorChunk | Literal[False] | None:
         """Return a chunk; None without records, False if the interceptors leave none."""
@@ -211,18 +225,22 @@ class Reading:
             )
 
     def _read(
-        self, call: ReadCall[Taken, Result], until_ms: int | None, *, runs_steps: bool
+        self,
+        call: ReadCall[Taken, Result],
+        until_ms: int | None,
+        runs_steps: bool,  # noqa: FBT001
     ) -> Taken:
-        activity = self._parts.activity
+        parts = self._parts
+        activity = parts.activity
         activity.count += 1
         while True:
-            self._parts.check_open()
+            parts.check_open()
             if runs_steps:
-                self._parts.steps_until_ms = until_ms
-                if not self._parts.mailbox.run_steps():
+                parts.steps_until_ms = until_ms
+                if not parts.mailbox.run_steps():
                     return call.nothing
-            if self._parts.group is not None:
-                self._parts.group.check()
+            if parts.group is not None:
+                parts.group.check()
             if self._is_woken:
                 self._is_woken = False
                 raise WakeupError("wakeup() was called; poll again to continue")
@@ -230,9 +248,9 @@ class Reading:
             taken = call.take()
             if taken:
                 return taken
-            self._parts.hand_over.drop_parked(self._restart)
-            if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
-                problem = self._parts.topics.problem
+            parts.hand_over.drop_parked(self._restart)
+            if until_ms is not None and parts.clock.now_ms() >= until_ms:
+                problem = parts.topics.problem
                 if problem is not None and call.raises_problem:
                     raise problem
                 return taken
@@ -245,29 +263,30 @@ class Reading:
     def _wait(self, until_ms: int | None) -> None:
         direct_read = self._parts.direct_read
         if direct_read is None:
-            self._parts.wait(self.has_news, until_ms)
-        elif not direct_read.wait(self.has_news, until_ms):
+            self._parts.wait(self._wakes, until_ms)
+        elif not direct_read.wait(self._wakes, until_ms):
             slice_ms = self._parts.clock.now_ms() + SLICE_MS  # then the direct path may be open
             until_ms = slice_ms if until_ms is None else min(until_ms, slice_ms)
-            self._parts.wait(self.has_news, until_ms)
+            self._parts.wait(self._wakes, until_ms)
 
     def has_news(self) -> bool:
         """Return whether another attempt may do something; any thread."""
         return (
-            self._parts.hand_over.has_work
+            self._parts.hand_over.has_work()
             or self._parts.mailbox.has_steps
             or self._is_woken
             or self._parts.closed_error is not None
         )
 
     def _check_offsets(self) -> None:
-        if self._parts.assignment.is_empty:
+        assignment = self._parts.assignment
+        if not assignment.partitions and assignment.is_empty:
             raise KprodError("nothing to read: assign partitions or subscribe to topics first")
-        if self._parts.config.auto_offset_reset.name != "none":
+        if self._resets_offsets:
             return
         missing = [
             key
-            for key, each in self._parts.assignment.partitions.items()
+            for key, each in assignment.partitions.items()
             if each.has_no_offset and each.state is not State.HALTED
         ]
         if missing:

@@ -19,7 +19,7 @@ from kprod._core.socket_io.socket_calls import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max
-from kprod.network.transport import Transport
+from kprod.network.transport import PlainTransport, Transport
 
 # for each sendmsg: more than any socket buffer, and limits the pieces of a huge request
 WRITE_BYTES_MAX = 1 << 20
@@ -47,6 +47,10 @@ class Channel:
             reader: A reader at the beginning of a frame.
         """
         self.transport = transport
+        # The same, if its methods can be called in C.
+        self._plain: PlainTransport | None = (
+            transport if isinstance(transport, PlainTransport) else None
+        )
         self.reader = reader
         self._outbox: deque[OutgoingFrame] = deque()
         self._failure: Exception | None = None  # an error of `send`
@@ -60,7 +64,7 @@ class Channel:
     @property
     def has_input(self) -> bool:
         """Whether `peek` has received input, unseen by a selector, that `receive` must process."""
-        return bool(self.transport.has_unread)
+        return self._plain is None and bool(self.transport.has_unread)
 
     def fail(self, failure: Exception) -> None:
         """Set the error that the next `flush` raises.
@@ -82,10 +86,14 @@ class Channel:
             calls when the socket is writable.
         """
         is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
+        plain = self._plain
         if is_small and self.transport.gathers and not self._outbox:
             # Usually this writes the whole frame.
             try:
-                frame.advance(self.transport.write_pieces(frame.pieces))
+                if plain is not None:
+                    frame.advance(plain.write_pieces(frame.pieces))
+                else:
+                    frame.advance(self.transport.write_pieces(frame.pieces))
             except OSError as error:
                 self._failure = error
             if frame.is_written:
@@ -164,7 +172,11 @@ class Channel:
             lost connection, which `receive` reports. `has_input` may be True afterwards.
         """
         try:
-            count_bytes = self.transport.peek_into(buffer)
+            plain = self._plain
+            if plain is not None:
+                count_bytes = plain.peek_into(buffer)
+            else:
+                count_bytes = self.transport.peek_into(buffer)
         except OSError:
             count_bytes = 0
         self.peeked_bytes = NONE_ARRIVED if count_bytes is None else count_bytes
@@ -177,7 +189,11 @@ class Channel:
             count_bytes: Size of the frame, including its length prefix.
             buffer: As for `receive`.
         """
-        self.transport.read_into(buffer, count_bytes)
+        plain = self._plain
+        if plain is not None:
+            plain.read_into(buffer, count_bytes)
+        else:
+            self.transport.read_into(buffer, count_bytes)
 
     def close(self) -> None:
         """Close the transport and discard unwritten bytes."""

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from kprod._core.socket_io.epoll_calls import change_events
 from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod.errors import ClosedError
 from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, Watched
@@ -31,6 +32,9 @@ IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
 EVENT_COUNT_OF_ONE: Final = (1).to_bytes(8, sys.byteorder)  # the value written to an eventfd
 
 _MS_PER_S: Final = 1_000
+# Cached: looked up for each record. Absent where there is no epoll.
+_EPOLLIN: Final[int] = getattr(select, "EPOLLIN", 0)
+_EPOLLRDHUP: Final[int] = getattr(select, "EPOLLRDHUP", 0)
 
 
 class EpollSelector:
@@ -39,6 +43,7 @@ class EpollSelector:
     def __init__(self) -> None:
         """Open two descriptors."""
         self._epoll = select.epoll()
+        self._descriptor = self._epoll.fileno()  # −1 once it is closed
         self._owners: dict[int, Any] = {}
         self._wake: OwnedDescriptor | None = OwnedDescriptor(
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -59,7 +64,7 @@ class EpollSelector:
     def modify(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """See `Selector.modify`."""
         descriptor = watched.fileno()
-        self._epoll.modify(descriptor, _to_epoll(events))
+        change_events(self._descriptor, descriptor, _to_epoll(events))
         self._owners[descriptor] = owner
 
     def unregister(self, watched: Watched) -> None:
@@ -97,6 +102,7 @@ class EpollSelector:
     def close(self) -> None:
         """See `Selector.close`."""
         self._owners.clear()
+        self._descriptor = -1
         self._epoll.close()
         self._wake = None
 
@@ -108,9 +114,9 @@ class EpollSelector:
 def _to_epoll(events: int) -> int:
     """Convert events to epoll's; without any, epoll still reports that the peer has closed."""
     if events == EVENT_READ:
-        return select.EPOLLIN
+        return _EPOLLIN
     if events == EVENT_NONE:
-        return select.EPOLLRDHUP
+        return _EPOLLRDHUP
     reads = select.EPOLLIN if events & EVENT_READ else 0
     return reads | (select.EPOLLOUT if events & EVENT_WRITE else 0)
 

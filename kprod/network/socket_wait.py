@@ -15,6 +15,7 @@ import os
 import select
 from typing import TYPE_CHECKING
 
+from kprod._core.socket_io.epoll_calls import wait_for_one
 from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod.network.epoll_selector import EVENT_COUNT_OF_ONE
 
@@ -72,6 +73,7 @@ class EpollSocketWait(SocketWait):
         super().__init__()
         self._transport: Transport | None = None  # registered with `_epoll`
         self._epoll = select.epoll()
+        self._descriptor = self._epoll.fileno()  # −1 once it is closed
         self._wakeup_fd = OwnedDescriptor(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
         self._epoll.register(self._wakeup_fd, select.EPOLLIN | select.EPOLLET)
 
@@ -92,11 +94,10 @@ class EpollSocketWait(SocketWait):
 
     def wait(self, timeout_s: float) -> None:
         """See `SocketWait.wait`."""
-        epoll = self._epoll
         try:
-            epoll.poll(timeout_s, 1)
-        except (OSError, ValueError):
-            if not epoll.closed:
+            wait_for_one(self._descriptor, timeout_s)
+        except OSError:
+            if self._descriptor >= 0:
                 raise
             # A signal handler has forked this process during the wait.
 
@@ -106,4 +107,5 @@ class EpollSocketWait(SocketWait):
 
     def close_after_fork(self) -> None:
         """See `SocketWait.close_after_fork`; the child's epoll is shared with the parent's."""
+        self._descriptor = -1
         self._epoll.close()

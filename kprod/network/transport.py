@@ -18,7 +18,9 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from kprod._core.socket_io import socket_calls as nonblocking
+from kprod._core.socket_io.socket_calls import peek_into as peek_once
+from kprod._core.socket_io.socket_calls import read_into as read_once
+from kprod._core.socket_io.socket_calls import write_pieces as write_once
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.outgoing import Piece
 
@@ -116,6 +118,7 @@ class PlainTransport:
             connected: A non-blocking socket, connected or connecting.
         """
         self._socket = connected
+        self._descriptor = connected.fileno()  # −1 once it is closed
         self.gathers: bool = hasattr(connected, "sendmsg")
         self.reads_in_place: bool = True
         self.peeks: bool = True
@@ -123,7 +126,7 @@ class PlainTransport:
 
     def fileno(self) -> int:
         """See `Transport.fileno`."""
-        return self._socket.fileno()
+        return self._descriptor
 
     def finish_connect(self) -> None:
         """See `Transport.finish_connect`."""
@@ -136,24 +139,25 @@ class PlainTransport:
 
     def write_pieces(self, pieces: list[Piece]) -> int:
         """See `Transport.write_pieces`."""
-        return nonblocking.write_pieces(self._socket.fileno(), pieces)
+        return write_once(self._descriptor, pieces)
 
     def write(self, piece: Piece) -> int:
         """See `Transport.write`."""
-        return nonblocking.write_pieces(self._socket.fileno(), [piece])
+        return write_once(self._descriptor, [piece])
 
     def read_into(
         self, buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0
     ) -> int | None:
         """See `Transport.read_into`."""
-        return nonblocking.read_into(self._socket.fileno(), buffer, bytes_max, start)
+        return read_once(self._descriptor, buffer, bytes_max, start)
 
     def peek_into(self, buffer: bytearray) -> int | None:
         """See `Transport.peek_into`."""
-        return nonblocking.peek_into(self._socket.fileno(), buffer)
+        return peek_once(self._descriptor, buffer)
 
     def close(self) -> None:
         """See `Transport.close`."""
+        self._descriptor = -1
         self._socket.close()
 
 

@@ -65,7 +65,7 @@ def numbers(records: list[Any]) -> list[int]:
 def block_until_fetched(consumer: AsyncConsumer) -> None:
     """Block the loop until the I/O thread has records for the next read."""
     hand_over = engine_of_async(consumer).engine.parts.hand_over
-    while not hand_over.has_work:
+    while not hand_over.has_work():
         threading.Event().wait(PAUSE_S)
 
 

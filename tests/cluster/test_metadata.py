@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kprod.cluster import awaited_version
 from kprod.cluster.connection_failures import KEPT_MAX
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.metadata_waiters import MetadataWaiters, Waiter
@@ -373,16 +374,17 @@ def test_an_answer_that_comes_while_a_thread_begins_to_wait_ends_its_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It has woken the waiting threads already; this thread must find it by itself."""
+
+    class RespondingFirst(MetadataWaiters):
+        """Lets a response come before the waiter is among those that it wakes."""
+
+        def add(self, waiter: Waiter) -> None:
+            asked(metadata, NOW_MS)
+            metadata.handle_response(metadata_response(), NOW_MS)
+            super().add(waiter)
+
+    monkeypatch.setattr(awaited_version, "MetadataWaiters", RespondingFirst)
     metadata = make()
-    add = MetadataWaiters.add
-
-    def respond_first(waiting: MetadataWaiters, waiter: Waiter) -> None:
-        asked(metadata, NOW_MS)
-        metadata.handle_response(metadata_response(), NOW_MS)
-        add(waiting, waiter)
-
-    monkeypatch.setattr(MetadataWaiters, "add", respond_first)
-
     waiter = threading.Lock()
     assert not metadata.add_waiter(waiter, 0)
     metadata.remove_waiter(waiter)

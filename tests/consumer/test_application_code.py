@@ -130,7 +130,7 @@ def test_a_close_frees_what_was_fetched(cluster: EmbeddedCluster, kind: str) -> 
         with pytest.raises(ClosedError):
             consumer.poll(0)
         parts = consumer._kprod.parts  # type: ignore[union-attr]
-        assert not parts.hand_over.has_work
+        assert not parts.hand_over.has_work()
         parts.buffer.take_freed()
         assert parts.buffer.held_bytes == 0
 
@@ -158,7 +158,7 @@ def test_a_close_elsewhere_frees_what_was_fetched(cluster: EmbeddedCluster, way:
         close_in_a_loop() if way == "loop" else close_beside_a_poll()
     parts = consumer._kprod.parts  # type: ignore[union-attr]
     parts.buffer.take_freed()
-    assert (parts.hand_over.has_work, parts.buffer.held_bytes) == (False, 0)
+    assert (parts.hand_over.has_work(), parts.buffer.held_bytes) == (False, 0)
 
 
 @KINDS

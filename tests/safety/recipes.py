@@ -32,6 +32,7 @@ from kprod._core.record import batch_builder as batch
 from kprod._core.record import (
     batch_reader,
     compression_buffer,
+    decompression,
     kept_records,
     message_set_builder,
     message_set_reader,
@@ -45,11 +46,15 @@ from kprod._core.send.partition_appender import PartitionAppender, ReservedChunk
 from kprod._core.socket_io import owned_descriptor
 from kprod._core.timer import timer_task, wheel, wheel_level
 from kprod._core.timer import watch_lists as watch
+from kprod._core.turn_lock import TurnLock
 from kprod._core.wire.fetch_frames import LoneFetch
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
+from kprod.cluster.metadata_waiters import MetadataWaiters
 from kprod.config import SecurityConfig
 from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.activity import Activity
+from kprod.consumer.assignment import Assignment
 from kprod.consumer.batch_ends import BatchEnd
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
 from kprod.consumer.deserializers import RecordDeserializers
@@ -62,7 +67,7 @@ from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.parked_blocks import ParkedBlocks
-from kprod.consumer.position import AssignedPartition, new_start
+from kprod.consumer.position import AssignedPartition, Place, new_start
 from kprod.consumer.read_replica import ReadReplicas
 from kprod.lifetime.loop_thread import LoopThread
 from kprod.model import Acks, TopicPartition
@@ -280,14 +285,17 @@ def _wanted() -> Wanted:
     )
 
 
-def _open_block() -> OpenBlock:
-    terms = DecodingTerms(
+def _decoding_terms() -> DecodingTerms:
+    return DecodingTerms(
         reads_committed=False,
         check_crcs=True,
         as_views=False,
         deserializers=RecordDeserializers(None, None),
     )
-    return OpenBlock(_block(), terms)
+
+
+def _open_block() -> OpenBlock:
+    return OpenBlock(_block(), _decoding_terms())
 
 
 def _iterator_chunk() -> IteratorChunk:
@@ -355,6 +363,15 @@ _MADE: dict[str, Callable[[], Any]] = {
     "FetchedStep": lambda: FetchedStep(_block().partition, 1, lambda: None),
     "FetchBuffer": lambda: FetchBuffer(1_000, lambda: None),
     "OpenBlock": _open_block,
+    "DecodingTerms": _decoding_terms,
+    "Start": lambda: new_start(1),
+    "Place": lambda: Place(1, 2),
+    "Activity": Activity,
+    "Assignment": Assignment,
+    "ConsumerParts": lambda: _engine().parts,
+    "MetadataWaiters": MetadataWaiters,
+    "TurnLock": TurnLock,
+    "Decompression": lambda: decompression.Decompression(1_000),
     "ParkedBlocks": ParkedBlocks,
     "IteratorChunk": _iterator_chunk,
     "HandOver": lambda: _engine().parts.hand_over,

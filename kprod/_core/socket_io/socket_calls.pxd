@@ -1,2 +1,6 @@
 # cython: language_level=3
-"""Nothing of this module is for other compiled modules."""
+
+
+cpdef object write_pieces(int descriptor, list pieces)
+cpdef object read_into(int descriptor, bytearray buffer, Py_ssize_t bytes_max=*, Py_ssize_t start=*)
+cpdef object peek_into(int descriptor, bytearray buffer)

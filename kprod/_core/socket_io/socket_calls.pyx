@@ -15,7 +15,6 @@ Source: sendmsg(2), recv(2); CPython's `sys.setswitchinterval`.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.exc cimport PyErr_SetFromErrno
-from cpython.list cimport PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.string cimport memset
@@ -53,7 +52,7 @@ cdef enum:
 PIECES_MAX = int(VIEWS_MAX)
 
 
-def write_pieces(int descriptor, list pieces not None) -> int:
+cpdef object write_pieces(int descriptor, list pieces):
     """Write the start of these pieces, as much as the socket takes.
 
     Args:
@@ -73,7 +72,7 @@ def write_pieces(int descriptor, list pieces not None) -> int:
     cdef iovec* vectors = few_vectors
     cdef void* room = NULL
     cdef msghdr message
-    cdef Py_ssize_t count = min(PyList_GET_SIZE(pieces), <Py_ssize_t>VIEWS_MAX)
+    cdef Py_ssize_t count = min(<Py_ssize_t>len(pieces), <Py_ssize_t>VIEWS_MAX)
     cdef Py_ssize_t held = 0
     cdef ssize_t written
     if count > VIEWS_ON_STACK_MAX:
@@ -106,9 +105,9 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         PyMem_Free(room)
 
 
-def read_into(
+cpdef object read_into(
     int descriptor,
-    bytearray buffer not None,
+    bytearray buffer,
     Py_ssize_t bytes_max=PY_SSIZE_T_MAX,
     Py_ssize_t start=0,
 ):
@@ -131,7 +130,7 @@ def read_into(
     return _receive(descriptor, buffer, bytes_max, start, MSG_DONTWAIT)
 
 
-def peek_into(int descriptor, bytearray buffer not None):
+cpdef object peek_into(int descriptor, bytearray buffer):
     """Read as `read_into` does, but leave the bytes in the socket."""
     return _receive(descriptor, buffer, PY_SSIZE_T_MAX, 0, MSG_DONTWAIT | MSG_PEEK)
 
@@ -141,7 +140,7 @@ cdef object _receive(
 ):
     cdef Py_buffer view
     cdef void* memory
-    cdef Py_ssize_t size_bytes = min(PyByteArray_GET_SIZE(buffer) - start, bytes_max)
+    cdef Py_ssize_t size_bytes = min(<Py_ssize_t>len(buffer) - start, bytes_max)
     cdef ssize_t count_bytes
     if start < 0 or size_bytes < 0:
         raise ValueError(f"start={start} in {PyByteArray_GET_SIZE(buffer)} bytes")

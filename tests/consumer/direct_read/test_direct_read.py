@@ -188,7 +188,7 @@ def test_no_python_code_runs_on_the_way(line: Line, value: bytes) -> None:
         wait_until(line.sleeps, "the I/O thread sleeps")
         with line.sending_when_waited_for(value):
             assert functions_run(lambda: direct.wait(bool, None)) <= OUTSIDE
-            taken += buffer.has_arrived and line.sleeps()
+            taken += buffer.has_arrived() and line.sleeps()
             line.read()
     assert taken > 50
 
@@ -355,7 +355,7 @@ def test_a_wait_that_ends_leaves_the_response_to_the_io_thread(line: Line) -> No
     """Nobody waits any more, and still the record is fetched."""
     assert line.consumer.poll(0.02) == []
     line.send()
-    wait_until(lambda: engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
+    wait_until(engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
     line.read()
 
 
@@ -368,7 +368,7 @@ def test_an_interrupted_wait_leaves_it_too(line: Line) -> None:
     with alarms(handle, 0.02), pytest.raises(Interrupt):
         line.consumer.poll(LIMIT_S)
     line.send()
-    wait_until(lambda: engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
+    wait_until(engine_of(line.consumer).parts.buffer.has_arrived, "it is fetched")
     line.read()
 
 
