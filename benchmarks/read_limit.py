@@ -13,7 +13,7 @@ import struct
 
 from read_load import FETCH_BYTES, ReadLoad
 
-from kprod.consumer.batch_ends import last_batch
+from kprod._core.record.batch_ends import last_batch
 
 IN_FLIGHT = 2
 VERSION = 4  # the oldest with record batches: plain to write and to read

@@ -19,6 +19,7 @@ from kprod.consumer.direct_read import DirectRead
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetch_listener import FetchListener
 from kprod.consumer.fetch_plan import FetchPlan
+from kprod.consumer.fetch_repeat import FetchRepeat
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.group.group_starts import StartListener
 from kprod.consumer.group_wiring import add_group
@@ -129,6 +130,9 @@ def _open_direct_read(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
         parts.fetcher,
         parts.buffer,
         parts.mailbox,
+        repeat=FetchRepeat(
+            parts.fetcher, parts.client, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
+        ),
         clock=world.clock,
         request_timeout_ms=config.request_timeout_ms,
     )

@@ -6,7 +6,9 @@ from libc.stdint cimport int64_t
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
 from kprod._core.turn_lock cimport TurnLock
+from kprod._core.wire.fetch_frames cimport LoneFetch, read_lone_fetch
 from kprod.consumer.fetch_buffer cimport FetchBuffer
+from kprod.consumer.fetch_repeat cimport FetchRepeat
 from kprod.consumer.fetch_request cimport FetchRequest
 from kprod.consumer.fetcher cimport Fetcher
 from kprod.consumer.mailbox cimport Mailbox
@@ -16,10 +18,21 @@ from kprod.network.in_flight cimport InFlightRequest
 from kprod.network.response_wait cimport ResponseWait
 from kprod.network.sleep_hook cimport SleepHook
 
+cdef int64_t _SLEEP_MIN_MS
+cdef int64_t _RESPONSE_BYTES_MAX
+cdef int _PIECES_MAX
+cdef int64_t _REST_MS
+cdef int64_t _SLICE_MS
+cdef int _NOTHING
+cdef int _INCOMPLETE
+cdef int _TAKEN
+cdef int _LEFT
+
 
 cdef class DirectRead(SleepHook):
     cdef public NetworkClient _client
     cdef public Fetcher _fetcher
+    cdef public FetchRepeat _repeat
     cdef public FetchBuffer _buffer
     cdef public Mailbox _mailbox
     cdef public SystemClock _clock
@@ -53,6 +66,12 @@ cdef class DirectRead(SleepHook):
 
     @cython.locals(
         response_wait=ResponseWait, client=NetworkClient, in_flight=InFlightRequest,
-        now_ms=int64_t, is_sent=cython.bint, lasts=cython.bint, arrived_bytes=int64_t
+        answer=LoneFetch, now_ms=int64_t, is_sent=cython.bint, lasts=cython.bint,
+        arrived_bytes=int64_t
     )
     cpdef int _take(self) except -1
+
+    @cython.locals(connection=NodeConnection, in_flight=InFlightRequest)
+    cpdef _send_again(
+        self, FetchRequest request, object frame, LoneFetch answer, int64_t now_ms
+    )

@@ -36,13 +36,16 @@ from collections.abc import Callable
 from kprod._core.clock import SystemClock
 from kprod._core.collector import pause, resume
 from kprod._core.turn_lock import TurnLock
-from kprod._core.wire.fetch_frames import read_lone_fetch
+from kprod._core.wire.fetch_frames import LoneFetch, read_lone_fetch
 from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.fetch_buffer import FetchBuffer
+from kprod.consumer.fetch_repeat import FetchRepeat
 from kprod.consumer.fetch_request import FetchRequest
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.mailbox import Mailbox
 from kprod.network.client import NetworkClient
+from kprod.network.connection import fail_later
+from kprod.network.framing import Frame
 from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook
 
@@ -50,6 +53,7 @@ _SLEEP_MIN_MS = 1_000  # the direct path never shortens the I/O thread's sleep b
 _RESPONSE_BYTES_MAX = 64 * 1024  # a longer response is left to the I/O thread
 _PIECES_MAX = 16  # a response that arrives in more pieces is left to the I/O thread
 _REST_MS = 10  # maximum wait for each piece but the first
+_SLICE_MS = SLICE_MS
 _NOTHING, _INCOMPLETE, _TAKEN, _LEFT = range(4)  # a response's progress; `_LEFT`: the I/O thread's
 
 
@@ -60,13 +64,14 @@ class DirectRead(SleepHook):
     the I/O thread would have to be woken for it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         client: NetworkClient,
         fetcher: Fetcher,
         buffer: FetchBuffer,
         mailbox: Mailbox,
         *,
+        repeat: FetchRepeat,
         clock: SystemClock,
         request_timeout_ms: int,
     ) -> None:
@@ -77,12 +82,14 @@ class DirectRead(SleepHook):
             fetcher: Processes responses, and sends the next fetch.
             buffer: Gets the records.
             mailbox: Wakes the polling thread.
+            repeat: Does what the fetcher does, for the usual response.
             clock: The I/O thread's clock.
             request_timeout_ms: Time from sending a fetch to its response, at least.
         """
         super().__init__(max(request_timeout_ms, _SLEEP_MIN_MS))
         self._client = client
         self._fetcher = fetcher
+        self._repeat = repeat
         self._buffer = buffer
         self._mailbox = mailbox
         self._clock = clock
@@ -201,7 +208,9 @@ class DirectRead(SleepHook):
             `_TAKEN`; `_NOTHING` at the deadline; `_LEFT` if the wait has ended early.
         """
         now_ms = self._clock.now_ms()
-        ends_ms = now_ms + SLICE_MS if until_ms is None else min(now_ms + SLICE_MS, until_ms)
+        ends_ms = now_ms + _SLICE_MS
+        if until_ms is not None and until_ms < ends_ms:
+            ends_ms = until_ms
         left_ms, progress = max(0, ends_ms - now_ms), _LEFT
         for _ in range(_PIECES_MAX):
             self._response_wait.wait(left_ms / 1_000)
@@ -262,15 +271,21 @@ class DirectRead(SleepHook):
             if 0 < arrived_bytes < response_wait.response_bytes_max:
                 return _INCOMPLETE
             return _NOTHING if arrived_bytes < 0 else _LEFT
-        if client.has_completions() or read_lone_fetch(frame, in_flight.version) is None:
+        answer = read_lone_fetch(frame, in_flight.version)
+        if answer is None or client.has_completions():
             return _LEFT
         now_ms = self._clock.now_ms()
         self._buffer.take_freed()
-        node_id = self._fetcher.lone_node_id
-        response_wait.take_response(frame, now_ms)
-        client.fire_completions()
-        is_sent = self._fetcher.send_to(node_id, now_ms)
-        self._buffer.forget_news()
+        request = in_flight.request
+        if isinstance(request, FetchRequest) and self._repeat.accepts(request, answer, now_ms):
+            self._send_again(request, frame, answer, now_ms)
+            is_sent = True
+        else:
+            node_id = self._fetcher.lone_node_id
+            response_wait.take_response(frame, now_ms)
+            client.fire_completions()
+            is_sent = self._fetcher.send_to(node_id, now_ms)
+            self._buffer.forget_news()
         response_wait.resume_selector()
         response_wait.clear_request()
         self._is_waiting = False
@@ -278,6 +293,19 @@ class DirectRead(SleepHook):
         if not is_sent or not lasts or client.has_completions():
             client.wakeup()
         return _TAKEN
+
+    def _send_again(
+        self, request: FetchRequest, frame: Frame, answer: LoneFetch, now_ms: int
+    ) -> None:
+        """Process the response, and send the same fetch with the next offset."""
+        connection, in_flight = self._response_wait.connection, self._response_wait.in_flight
+        assert connection is not None and in_flight is not None  # noqa: S101, PT018 - as in `_take`
+        self._response_wait.discard(frame)
+        connection.count_response(frame)
+        try:
+            self._repeat.run(connection, in_flight, request, answer, now_ms)
+        except Exception as error:  # noqa: BLE001 - most likely a MemoryError
+            fail_later(connection, error)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error

@@ -38,6 +38,7 @@ cdef class FetchBuffer:
     cdef public object _notify
 
     cpdef add(self, list blocks, ResponseMemory memory)
+    cpdef add_own(self, FetchedBlock block)
     cpdef take_freed(self)
     cpdef bint has_arrived(self) except -1
     cpdef object first(self)

@@ -66,9 +66,8 @@ class FetchedBlock:
         memory: The memory of the response.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made for each response; keywords cost time
         self,
-        *,
         partition: AssignedPartition,
         number: int,
         offset: int,
@@ -146,6 +145,16 @@ class FetchBuffer:
             block.partition.fetched_count += 1
         self._arrived.extend(blocks)
         self._has_news = True
+
+    def add_own(self, block: FetchedBlock) -> None:
+        """Add the only block of a response for the calling thread, which is the polling thread.
+
+        Args:
+            block: The block.
+        """
+        self._arrived.append(block)
+        self.held_bytes += block.memory.size_bytes
+        block.partition.fetched_count += 1
 
     def add_step(self, step: FetchedStep) -> None:
         """Make the polling thread run a step after the present blocks.

@@ -25,6 +25,7 @@ cdef class FetchPlan:
     cpdef consider(self, AssignedPartition partition, int64_t now_ms)
     cpdef bint is_wanted_from(self, int64_t node_id, object key) except -1
     cpdef bint awaits_application(self, int64_t node_id) except -1
+    cpdef bint uses_leaders(self) except -1
     cpdef drop(self, AssignedPartition partition)
     cpdef try_later(self, AssignedPartition partition, int64_t now_ms)
 

@@ -141,6 +141,10 @@ class FetchPlan:
         """
         return node_id in self._full_counts
 
+    def uses_leaders(self) -> bool:
+        """Return whether no partition is fetched from another replica, for a limited time."""
+        return not self._replicas.has_preferred()
+
     def drop(self, partition: AssignedPartition) -> None:
         """Stop fetching a partition that is no longer assigned.
 

@@ -3,8 +3,9 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod.consumer.fetch_session cimport SessionRequest, Wanted
-from kprod.network.client_request cimport ClientRequest
+from kprod._core.wire.fetch_frames cimport read_lone_fetch, repeated_fetch_frame
+from kprod.consumer.fetch_session cimport FetchSession, SessionRequest, Wanted
+from kprod.network.client_request cimport ClientRequest, Outcome
 from kprod.network.outgoing cimport OutgoingFrame
 
 
@@ -31,10 +32,18 @@ cdef class FetchTerms:
 
 
 cdef class FetchRequest(ClientRequest):
+    cdef public FetchSession session
+    cdef public dict asked
+    cdef public int64_t bytes_max
+    cdef public Wanted repeated
     cdef public SessionRequest _part
-    cdef public int64_t _bytes_max
-    cdef public int64_t _partition_count
-    cdef public FetchTerms _terms
+    cdef public FetchTerms terms
+    cdef public bytes _frame
+    cdef public Py_ssize_t _opening_bytes
 
     cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
+    cpdef OutgoingFrame repeated_frame(
+        self, int64_t number, int64_t session_epoch, int64_t offset, int64_t last_epoch
+    )
     cpdef object decode(self, int version, object frame)
+    cpdef complete(self, Outcome outcome)

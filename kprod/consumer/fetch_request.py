@@ -18,14 +18,21 @@ from kprod._core.wire.fetch_frames import (
     lone_fetch_frame,
     partition_fields,
     read_lone_fetch,
+    repeated_fetch_frame,
     session_fields,
 )
 from kprod._core.wire.wire_bounds import Bounds
 from kprod._core.wire.wire_plan import encode_uvarint
 from kprod.cluster.snapshot import LeaderHint
 from kprod.config import FetchSettings
-from kprod.consumer.fetch_session import IDS_FIRST_VERSION, NAMES_VERSIONS, SessionRequest
-from kprod.model import Node
+from kprod.consumer.fetch_session import (
+    IDS_FIRST_VERSION,
+    NAMES_VERSIONS,
+    FetchSession,
+    SessionRequest,
+    Wanted,
+)
+from kprod.model import Node, TopicPartition
 from kprod.network.client_request import ANSWER_BYTES, ClientRequest, Outcome
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
@@ -146,60 +153,96 @@ class FetchTerms:
 
 
 class FetchRequest(ClientRequest):
-    """A Fetch request; a lone one, and its response, are written and read without the tables."""
+    """A Fetch request; a lone one, and its response, are written and read without the tables.
+
+    Attributes:
+        session: The session that it belongs to.
+        asked: The session's partitions, as the broker knows them when it has read the request.
+        bytes_max: Maximum size of the response; a first batch may be larger.
+        terms: The fetcher's common parameters.
+        repeated: The partition that the frame names; None unless `FetchRepeat` may send the frame
+            again with another offset.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its attributes; keywords cost time
         self,
         node_id: int,
+        session: FetchSession,
         part: SessionRequest,
         bytes_max: int,
-        partition_count: int,
         versions: tuple[int, int],
         terms: FetchTerms,
-        on_complete: Callable[[Outcome], object],
+        on_fetched: "Callable[[FetchRequest, Outcome], object]",
     ) -> None:
         """Create a request.
 
         Args:
             node_id: The session's broker.
-            part: The session's part of the request.
-            bytes_max: Maximum size of the response; a first batch may be larger.
-            partition_count: Number of partitions in the session.
+            session: The session.
+            part: The session's part of the request, which the session counts as sent.
+            bytes_max: As the attribute.
             versions: First and last version to choose from.
-            terms: The fetcher's common parameters.
-            on_complete: Called once with the outcome, whose body is a `LoneFetch` or the fields.
+            terms: As the attribute.
+            on_fetched: Called once with the request and its outcome, whose body is a `LoneFetch` or
+                the fields.
         """
         self.node_id = node_id
         self.api_key = _FETCH
-        self.on_complete = on_complete
         self.versions = versions
         self.expects_response = True
         self.body = self.bounds = self.check = None
+        self.on_complete = on_fetched
         self.timeout_ms = terms.timeout_ms
+        self.session: FetchSession = session
+        self.bytes_max: int = bytes_max
+        self.repeated: Wanted | None = None
+        self._frame = b""  # the newest one, if `repeated` is set
+        self._opening_bytes = 0  # the part of it before `max_bytes`
         self._part = part
-        self._bytes_max = bytes_max
-        self._partition_count = partition_count
-        self._terms = terms
+        self.asked: dict[TopicPartition, Wanted] = session.asked
+        self.terms: FetchTerms = terms
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
         """See `ClientRequest.encode`."""
-        part, terms = self._part, self._terms
+        part, terms = self._part, self.terms
         if version >= LONE_FETCH_FROM and part.is_lone:
-            return OutgoingFrame(
-                [terms.frame(part, self._bytes_max, version, correlation_id, client_id)]
-            )
-        self.body = fetch_fields(terms.settings, self._bytes_max) | part.fields()
+            self.repeated = part.wanted if version >= IDS_FIRST_VERSION else None
+            self._opening_bytes = len(terms.opening(version, client_id))
+            self._frame = terms.frame(part, self.bytes_max, version, correlation_id, client_id)
+            return OutgoingFrame([self._frame])
+        self.body = fetch_fields(terms.settings, self.bytes_max) | part.fields()
         return ClientRequest.encode(self, version, correlation_id, client_id)
+
+    def repeated_frame(
+        self, number: int, session_epoch: int, offset: int, last_epoch: int
+    ) -> OutgoingFrame:
+        """Encode the request once more; only if `repeated` is set.
+
+        Args:
+            number: The correlation id.
+            session_epoch: The session's epoch.
+            offset: Offset of the first record wanted.
+            last_epoch: Leader epoch of the record before; −1 if unknown.
+
+        Returns:
+            The frame, for a response of the same maximum size.
+        """
+        self._frame = repeated_fetch_frame(
+            self._frame, self._opening_bytes, number, session_epoch, offset, last_epoch
+        )
+        return OutgoingFrame([self._frame])
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
         """Decode a response: a `LoneFetch` if it is one, otherwise its fields."""
         lone = read_lone_fetch(frame, version)
         if lone is not None:
             return lone
-        self.bounds = fetch_bounds(
-            self._partition_count, reads_committed=self._terms.reads_committed
-        )
+        self.bounds = fetch_bounds(len(self.asked), reads_committed=self.terms.reads_committed)
         return ClientRequest.decode(self, version, frame)
+
+    def complete(self, outcome: Outcome) -> None:
+        """See `ClientRequest.complete`."""
+        self.on_complete(self, outcome)
 
 
 def closing_fetch(terms: FetchTerms, node_id: int, part: SessionRequest) -> ClientRequest:

@@ -15,6 +15,7 @@ cdef class Wanted:
     cdef public int64_t last_epoch
     cdef public int64_t bytes_max
 
+    cpdef move(self, int64_t offset, int64_t last_epoch)
     cpdef bint is_sent_like(self, Wanted other) except -1
 
 
@@ -33,9 +34,11 @@ cdef class FetchSession:
     cdef public dict names_by_id
     cdef public dict _counts_by_id
     cdef public int64_t _session_id
-    cdef public int64_t _epoch
+    cdef public int64_t epoch
     cdef public dict _changed
     cdef public dict _nameless
+
+    cpdef bint is_unchanged(self, int64_t session_id) except -1
 
     @cython.locals(before=Wanted)
     cpdef want(self, Wanted wanted)

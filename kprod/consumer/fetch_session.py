@@ -42,7 +42,7 @@ LOST_CODES = frozenset(
 
 
 class Wanted:
-    """A partition in a session, with its fields in the request; immutable.
+    """A partition in a session, with its fields in the request; only `move` changes it.
 
     Attributes:
         partition: The partition.
@@ -82,6 +82,16 @@ class Wanted:
             and partition.fetch_offset == self.offset
             and partition.state is _FETCHING
         )
+
+    def move(self, offset: int, last_epoch: int) -> None:
+        """Change the position, in `wanted` and in `asked`: the request with it is sent now.
+
+        Args:
+            offset: Offset of the first record wanted.
+            last_epoch: Leader epoch of the record before; −1 if unknown.
+        """
+        self.offset = offset
+        self.last_epoch = last_epoch
 
     def is_sent_like(self, other: "Wanted") -> bool:
         """Whether a request would have the same fields.
@@ -161,6 +171,7 @@ class FetchSession:
         asked: The partitions of the last request, those that it did not name again included; as the
             broker knows them. Replaced, not emptied, when the broker forgets the session.
         names_by_id: Names of the topics of `asked`, by the number of their id; of no others.
+        epoch: The session's epoch in the next request; 0 for a full one.
     """
 
     def __init__(self) -> None:
@@ -170,14 +181,14 @@ class FetchSession:
         self.names_by_id: dict[int, str] = {}
         self._counts_by_id: dict[int, int] = {}  # of the partitions of `asked`
         self._session_id = _NO_SESSION
-        self._epoch = _FIRST_EPOCH
+        self.epoch: int = _FIRST_EPOCH
         self._changed: dict[TopicPartition, None] = {}
         self._nameless: dict[TopicPartition, None] = {}  # maybe without a topic id
 
     @property
     def is_new(self) -> bool:
         """Whether the next request is a full request."""
-        return self._session_id == _NO_SESSION or self._epoch == _FIRST_EPOCH
+        return self._session_id == _NO_SESSION or self.epoch == _FIRST_EPOCH
 
     @property
     def is_next_lone(self) -> bool:
@@ -188,6 +199,22 @@ class FetchSession:
             if _must_forget(self.asked.get(key), self.wanted.get(key)):
                 return False
         return len(self._changed) <= 1
+
+    def is_unchanged(self, session_id: int) -> bool:
+        """Whether the broker knows all wanted partitions as they are, and will after a response.
+
+        Args:
+            session_id: The id from the response.
+
+        Returns:
+            True if the next request only has to name what the response changes.
+        """
+        return (
+            session_id == self._session_id
+            and _FIRST_EPOCH < self.epoch < _EPOCH_MAX
+            and not self._changed
+            and not self._nameless
+        )
 
     def want(self, wanted: Wanted) -> None:
         """Add a partition at the end, or change it.
@@ -238,7 +265,7 @@ class FetchSession:
                 self._note_name(wanted)
             forgotten: list[Wanted] = []
         else:
-            epoch = self._epoch
+            epoch = self.epoch
             named, forgotten = self._take_changes()
         self._changed.clear()
         return SessionRequest(self._session_id, epoch, named, forgotten)
@@ -297,7 +324,7 @@ class FetchSession:
             self.forget()
             return
         self._session_id = session_id
-        self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def forget(self) -> None:
         """Open a new session with the next request, since the broker has none."""
@@ -315,7 +342,7 @@ class FetchSession:
         return SessionRequest(self._session_id, _CLOSING_EPOCH, {}, [])
 
     def _begin_again(self) -> None:
-        self._epoch = _FIRST_EPOCH
+        self.epoch = _FIRST_EPOCH
         self.asked = {}
         self._changed = dict.fromkeys(self.wanted)
 

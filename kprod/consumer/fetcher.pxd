@@ -5,10 +5,11 @@ from libc.stdint cimport int64_t
 
 from kprod.cluster.metadata cimport Metadata
 from kprod.consumer.fetch_buffer cimport FetchBuffer, FetchedBlock, ResponseMemory
+from kprod._core.record.batch_ends cimport BatchEnd, last_batch
 from kprod._core.wire.fetch_frames cimport LoneFetch
 from kprod.consumer.fetch_listener cimport FetchCounts
 from kprod.consumer.fetch_plan cimport FetchPlan
-from kprod.consumer.fetch_request cimport FetchTerms
+from kprod.consumer.fetch_request cimport FetchRequest, FetchTerms
 from kprod.consumer.fetch_session cimport FetchSession, SessionRequest, Wanted, wanted_in
 from kprod.consumer.position cimport AssignedPartition
 from kprod.consumer.read_replica cimport ReadReplicas
@@ -24,10 +25,11 @@ cdef class Fetcher:
     cdef public FetchBuffer _buffer
     cdef public ReadReplicas _replicas
     cdef public object _listener
-    cdef public dict _asked_bytes
+    cdef public object _on_fetched
+    cdef public dict asked_bytes
     cdef public FetchCounts counts
-    cdef public bint _has_left
-    cdef public list _without_batch
+    cdef public bint has_left
+    cdef public list without_batch
     cdef public int64_t lone_node_id
 
     @cython.locals(wait_ms=int64_t, delay_ms=int64_t, session=FetchSession)
@@ -38,12 +40,13 @@ cdef class Fetcher:
 
     @cython.locals(
         terms=FetchTerms, buffer=FetchBuffer, asked_bytes=int64_t, free_bytes=int64_t,
-        bytes_max=int64_t, most_bytes=int64_t, part=SessionRequest
+        bytes_max=int64_t, most_bytes=int64_t, part=SessionRequest,
+        request=FetchRequest
     )
     cpdef _send(self, object node, FetchSession session, int64_t shares, int64_t now_ms)
 
-    @cython.locals(names=dict, hints=list)
-    cpdef _complete(self, FetchSession session, dict asked, Outcome outcome)
+    @cython.locals(session=FetchSession, asked=dict, names=dict, hints=list)
+    cpdef _complete(self, FetchRequest request, Outcome outcome)
     cpdef _fail_all(self, Outcome outcome, FetchSession session, dict asked, object error)
 
     @cython.locals(
@@ -61,7 +64,7 @@ cdef class Fetcher:
     @cython.locals(partition=AssignedPartition, now_ms=int64_t)
     cpdef _look_at(self, Wanted wanted, dict answer, Outcome outcome, ResponseMemory memory)
 
-    @cython.locals(partition=AssignedPartition)
+    @cython.locals(partition=AssignedPartition, end=BatchEnd, ends_the_log=cython.bint)
     cpdef _block(self, Wanted wanted, object records, tuple aborted, ResponseMemory memory)
 
     @cython.locals(partition=AssignedPartition)

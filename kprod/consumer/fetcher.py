@@ -19,13 +19,12 @@ Thread-safety: the I/O thread.
 Source: Kafka Fetcher and AbstractFetch (clients 4.3.1); KIP-74, KIP-227, KIP-392, KIP-951.
 """
 
-from functools import partial
 from typing import Any
 
+from kprod._core.record.batch_ends import NONE_FOLLOWS, last_batch
 from kprod._core.wire.fetch_frames import LoneFetch
 from kprod.cluster.metadata import Metadata
 from kprod.config import FetchSettings
-from kprod.consumer.batch_ends import last_batch
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, ResponseMemory
 from kprod.consumer.fetch_listener import FetchCounts, FetchListener
 from kprod.consumer.fetch_plan import FetchPlan
@@ -46,7 +45,6 @@ from kprod.consumer.fetch_session import (
     Wanted,
     wanted_in,
 )
-from kprod.consumer.offset_lookup import OFFSET_MAX
 from kprod.consumer.partition_texts import no_whole_batch
 from kprod.consumer.position import DROPPED, AssignedPartition, State
 from kprod.consumer.read_replica import ReadReplicas
@@ -58,7 +56,7 @@ from kprod.protocol.denials import denial_or_error
 from kprod.protocol.error_table import ErrorCode, error_for
 
 _LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
-_SMALL_BYTES = 32 * 1024  # for `lone_node_id`: half of what `DirectRead` reads
+SMALL_BYTES = 32 * 1024  # for `lone_node_id`: half of what `DirectRead` reads
 NO_NODE = -1
 _CUT_OFF_MAX = 3  # consecutive responses with a part of a batch and nothing else
 _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
@@ -69,6 +67,10 @@ class Fetcher:
 
     Attributes:
         counts: Its statistics.
+        asked_bytes: Requested bytes of the fetches in flight, by node.
+        has_left: Whether the partition of the last lone response has left its session.
+        without_batch: Partitions whose response had no whole batch; `send` counts them, which runs
+            Python code.
         lone_node_id: The node id of the broker with the newest records, if these were few and of
             one partition; −1 otherwise. The next records may be few, too, and the application may
             wait for them.
@@ -103,9 +105,10 @@ class Fetcher:
         self._buffer = buffer
         self._replicas = replicas
         self._listener = listener
-        self._asked_bytes: dict[int, int] = {}  # requested bytes of fetches in flight, by node
-        self._has_left = False  # the partition of the last lone response has left its session
-        self._without_batch: list[Wanted] = []  # `send` counts them, which runs Python code
+        self._on_fetched = self._complete  # bound once, not for each request
+        self.asked_bytes: dict[int, int] = {}
+        self.has_left: bool = False
+        self.without_batch: list[Wanted] = []
         self.counts: FetchCounts = FetchCounts()
         self.lone_node_id: int = NO_NODE
 
@@ -118,12 +121,12 @@ class Fetcher:
         Returns:
             Milliseconds until the next attempt; connection events may come earlier.
         """
-        while self._without_batch:
-            self._take_cut_off(self._without_batch.pop(), now_ms)
+        while self.without_batch:
+            self._take_cut_off(self.without_batch.pop(), now_ms)
         wait_ms = self._plan.take_due(now_ms)
         ready: list[tuple[Node, FetchSession]] = []
         for node_id, session in list(self._plan.sessions.items()):
-            if node_id in self._asked_bytes:
+            if node_id in self.asked_bytes:
                 continue
             node = self._metadata.snapshot.nodes.get(node_id)
             if not session.wanted and node is None:
@@ -154,7 +157,7 @@ class Fetcher:
             partition of the last response waits for a retry or is now fetched from another broker,
             another fetch waits for memory, or the fetch names several partitions.
         """
-        if self._has_left or self._without_batch or self._buffer.is_short:
+        if self.has_left or self.without_batch or self._buffer.is_short:
             return False
         session = self._plan.sessions.get(node_id)
         if session is None or not session.wanted or self._plan.awaits_application(node_id):
@@ -162,7 +165,7 @@ class Fetcher:
         node = self._metadata.snapshot.nodes.get(node_id)
         if (
             node is None
-            or node_id in self._asked_bytes
+            or node_id in self.asked_bytes
             or not session.is_next_lone  # the tables run Python code
             or not self._client.is_ready(node_id, now_ms)
         ):
@@ -174,12 +177,12 @@ class Fetcher:
         """Close the sessions of all brokers without a fetch in flight."""
         for node_id, session in self._plan.sessions.items():
             part = session.closing_request()
-            if part is not None and node_id not in self._asked_bytes:
+            if part is not None and node_id not in self.asked_bytes:
                 self._client.send(closing_fetch(self._terms, node_id, part), now_ms)
 
     def _send(self, node: Node, session: FetchSession, shares: int, now_ms: int) -> None:
         terms, buffer = self._terms, self._buffer
-        asked_bytes = sum(self._asked_bytes.values()) if self._asked_bytes else 0
+        asked_bytes = sum(self.asked_bytes.values()) if self.asked_bytes else 0
         free_bytes = buffer.free_bytes - asked_bytes
         if free_bytes < _LEAST_BYTES:
             buffer.is_short = True  # before the last look, so that no freed block is missed
@@ -191,26 +194,17 @@ class Fetcher:
             free_bytes = buffer.capacity_bytes
         most_bytes = terms.bytes_max
         bytes_max = min(most_bytes, max(_LEAST_BYTES, free_bytes // shares))
-        self._asked_bytes[node.node_id] = bytes_max
+        self.asked_bytes[node.node_id] = bytes_max
         versions = IDS_VERSIONS if session.goes_by_ids else NAMES_VERSIONS
         part = session.next_request()
-        self._client.send(
-            FetchRequest(
-                node.node_id,
-                part,
-                bytes_max,
-                len(session.asked),
-                versions,
-                terms,
-                partial(self._complete, session, session.asked),
-            ),
-            now_ms,
+        request = FetchRequest(
+            node.node_id, session, part, bytes_max, versions, terms, self._on_fetched
         )
+        self._client.send(request, now_ms)
 
-    def _complete(
-        self, session: FetchSession, asked: dict[TopicPartition, Wanted], outcome: Outcome
-    ) -> None:
-        self._asked_bytes.pop(outcome.node_id, None)
+    def _complete(self, request: FetchRequest, outcome: Outcome) -> None:
+        session, asked = request.session, request.asked
+        self.asked_bytes.pop(outcome.node_id, None)
         if outcome.body is None:
             assert outcome.error is not None  # noqa: S101 - an outcome has one or the other
             self._fail_all(outcome, session, asked, outcome.error)
@@ -252,7 +246,7 @@ class Fetcher:
     ) -> None:
         """Process a response without errors, with records of one partition or of none."""
         answer: LoneFetch = outcome.body
-        self._has_left = False
+        self.has_left = False
         self.counts.note(outcome.latency_ms)
         names = session.names_by_id
         session.note_response(answer.session_id)
@@ -272,13 +266,13 @@ class Fetcher:
         records = answer.records
         if records is None:
             return
-        is_small = len(records) <= _SMALL_BYTES
+        is_small = len(records) <= SMALL_BYTES
         self.lone_node_id = outcome.node_id if is_small else NO_NODE
         memory = ResponseMemory(len(records))
         block = self._block(wanted, records, (), memory)
         if block is not None:
             self._add([block], memory, outcome.now_ms)
-        self._has_left = not self._plan.is_wanted_from(outcome.node_id, partition.key)
+        self.has_left = not self._plan.is_wanted_from(outcome.node_id, partition.key)
 
     def _take(
         self, outcome: Outcome, asked: dict[TopicPartition, Wanted], names: dict[int, str] | None
@@ -346,19 +340,15 @@ class Fetcher:
     ) -> FetchedBlock | None:
         partition = wanted.partition
         end = last_batch(records)
-        if end is None or end.next_offset <= partition.fetch_offset:
-            self._without_batch.append(wanted)
+        ends_the_log = end is not None and end.next_offset == NONE_FOLLOWS
+        if end is None or (end.next_offset <= partition.fetch_offset and not ends_the_log):
+            self.without_batch.append(wanted)
             return None
         partition.cut_off_count = 0
         block = FetchedBlock(
-            partition=partition,
-            number=wanted.number,
-            offset=partition.fetch_offset,
-            records=records,
-            aborted=aborted,
-            memory=memory,
+            partition, wanted.number, partition.fetch_offset, records, aborted, memory
         )
-        if end.next_offset > OFFSET_MAX:
+        if ends_the_log:
             partition.move_to(State.HALTED)  # decoding raises an error; the position cannot advance
         else:
             partition.fetch_from(end.next_offset, max(end.leader_epoch, -1))

@@ -9,11 +9,11 @@ from kprod.network.compiled_modules import COMPILED_MODULES
 
 READ_MODULES = (
     *COMPILED_MODULES,
-    "kprod.consumer.batch_ends",
     "kprod.consumer.direct_read",
     "kprod.consumer.fetch_buffer",
     "kprod.consumer.fetch_listener",
     "kprod.consumer.fetch_plan",
+    "kprod.consumer.fetch_repeat",
     "kprod.consumer.fetch_request",
     "kprod.consumer.fetch_session",
     "kprod.consumer.fetcher",

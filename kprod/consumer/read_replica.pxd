@@ -11,4 +11,5 @@ cdef class ReadReplicas:
     cdef public dict _preferred
 
     cpdef node_of(self, object key, int64_t now_ms)
+    cpdef bint has_preferred(self) except -1
     cpdef bint forget(self, object key) except -1

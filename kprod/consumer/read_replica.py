@@ -54,6 +54,10 @@ class ReadReplicas:
             del self._preferred[key]
         return self._metadata.snapshot.leader_of(*key)
 
+    def has_preferred(self) -> bool:
+        """Return whether a replica other than the leader is used for a partition."""
+        return bool(self._preferred)
+
     def prefer(self, key: TopicPartition, node_id: int, now_ms: int) -> None:
         """Use a preferred replica.
 

@@ -92,7 +92,7 @@ class ClientRequest:
     ) -> None:
         self.node_id = node_id
         self.api_key = api_key
-        self.on_complete = on_complete
+        self.on_complete: Callable[..., object] = on_complete
         self.bounds = bounds
         self.check = check
         self.body = body

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 from kprod.network.channel cimport Channel
 from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
 from kprod.network.node_state cimport NodeState
+from kprod.network.outgoing cimport OutgoingFrame
 from kprod.network.client_request cimport ClientRequest
 from kprod.network.connection_context cimport ConnectionContext
 
@@ -29,6 +30,11 @@ cdef class NodeConnection:
 
     @cython.locals(in_flight=InFlightRequest)
     cpdef send(self, ClientRequest request, int version, int64_t now_ms)
+    cpdef int64_t next_correlation_id(self) except -1
+    cpdef send_again(
+        self, InFlightRequest in_flight, OutgoingFrame frame, int64_t number, int64_t now_ms
+    )
+    cpdef count_response(self, object frame)
     cpdef _take_events(self, Channel channel, int events, int64_t now_ms)
 
     @cython.locals(newest=InFlightRequest)

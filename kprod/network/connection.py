@@ -45,6 +45,7 @@ from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_session import NodeSession
 from kprod.network.node_state import ConnectionState, NodeState
+from kprod.network.outgoing import OutgoingFrame
 from kprod.network.request_task import RequestTask
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
@@ -176,6 +177,37 @@ class NodeConnection:
                 self._arm_request_timeout(in_flight)
             self._context.recorder.requested(self.node.node_id, frame.size_bytes)
         except Exception as error:  # noqa: BLE001 - in flight already: its connection tells of it
+            fail_later(self, error)
+
+    def next_correlation_id(self) -> int:
+        """Return a correlation id for `send_again`."""
+        return self._context.next_correlation_id()
+
+    def send_again(
+        self, in_flight: InFlightRequest, frame: OutgoingFrame, number: int, now_ms: int
+    ) -> None:
+        """Send the only request in flight once more, in place of a new one like it.
+
+        Its response was processed elsewhere, and `NetworkClient.is_ready` said that a request may
+        be sent. The task of its timeout stays, and begins again when it is due.
+
+        Args:
+            in_flight: The request, which gets the response to this frame.
+            frame: Its new bytes.
+            number: The correlation id in them.
+            now_ms: Monotonic time.
+        """
+        channel = self.channel
+        assert channel is not None  # noqa: S101 - a request is in flight
+        in_flight.deadline_ms += now_ms - in_flight.sent_at_ms
+        in_flight.sent_at_ms = self._last_active_ms = now_ms
+        in_flight.correlation_id = number
+        in_flight.frame = frame
+        try:
+            channel.send(frame)
+            self.watch_channel(channel)
+            self._context.recorder.requested(self.node.node_id, frame.size_bytes)
+        except Exception as error:  # noqa: BLE001 - as in `send`
             fail_later(self, error)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
@@ -335,10 +367,14 @@ class NodeConnection:
         if channel.reader.error is not None:
             raise channel.reader.error
 
+    def count_response(self, frame: Frame) -> None:
+        """Tell the recorder of a response, given without its length prefix."""
+        self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
+
     def take_frame(self, frame: Frame, now_ms: int) -> None:
         """Match a response, given without its length prefix, with the oldest request."""
         self._last_active_ms = now_ms
-        self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
+        self.count_response(frame)
         in_flight = self.requests.oldest(correlation_id_of(frame))
         api_key, version = in_flight.request.api_key, in_flight.version
         if self.state.current is not _READY and self._session.awaits(in_flight.request):
@@ -401,6 +437,9 @@ class NodeConnection:
         self._context.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
 
     def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
+        if in_flight.deadline_ms > self._context.timer.now_ms:  # it was sent again meanwhile
+            self._arm_request_timeout(in_flight)
+            return
         self.drop(request_timeout_error(self.node, in_flight), self._context.timer.now_ms)
 
     def _arm_idle_timeout(self) -> None:

@@ -14,7 +14,7 @@ cdef class ResponseWait:
     cdef public int64_t response_bytes_max
     cdef public bytearray _buffer
     cdef public Channel _channel
-    cdef public NodeConnection _connection
+    cdef public NodeConnection connection
     cdef public NodeConnection _paused
     cdef public SocketWait _socket_wait
 
@@ -37,6 +37,9 @@ cdef class ResponseWait:
 
     @cython.locals(channel=Channel)
     cpdef int64_t arrived_bytes(self) except? -2
+
+    @cython.locals(channel=Channel)
+    cpdef discard(self, object frame)
 
     @cython.locals(connection=NodeConnection, channel=Channel)
     cpdef take_response(self, object frame, int64_t now_ms)

@@ -40,6 +40,7 @@ class ResponseWait:
 
     Attributes:
         in_flight: The request; None if there is none.
+        connection: Its connection; None without a request.
         response_bytes_max: A longer response is left to the client.
     """
 
@@ -52,7 +53,7 @@ class ResponseWait:
         """
         self.response_bytes_max = response_bytes_max
         self.in_flight: InFlightRequest | None = None
-        self._connection: NodeConnection | None = None
+        self.connection: NodeConnection | None = None
         self._channel: Channel | None = None  # the connection's channel when the request was sent
         # the connection that the selector does not watch
         self._paused: NodeConnection | None = None
@@ -66,19 +67,19 @@ class ResponseWait:
             connection: A connection with a request in flight, or with none if it was closed
                 meanwhile.
         """
-        self._connection = connection
+        self.connection = connection
         self._channel = connection.channel
         self.in_flight = connection.requests.newest
 
     def clear_request(self) -> None:
         """Drop the reference to the request, which keeps its batches alive."""
         self.in_flight = None
-        self._connection = None
+        self.connection = None
         self._channel = None
 
     def is_only_in_flight(self) -> bool:
         """Whether the request is in flight, and no other on its connection."""
-        connection, in_flight = self._connection, self.in_flight
+        connection, in_flight = self.connection, self.in_flight
         if connection is None or in_flight is None or connection.channel is not self._channel:
             return False
         requests = connection.requests
@@ -90,7 +91,7 @@ class ResponseWait:
         Returns:
             False, without a change, if the selector watches it for more than responses.
         """
-        connection, channel, socket_wait = self._connection, self._channel, self._socket_wait
+        connection, channel, socket_wait = self.connection, self._channel, self._socket_wait
         if connection is None or channel is None or socket_wait is None:
             return False
         if connection.events != EVENT_READ:
@@ -116,7 +117,7 @@ class ResponseWait:
         Returns:
             Whether there is; the selector then reports the connection immediately.
         """
-        connection, channel = self._connection, self._channel
+        connection, channel = self.connection, self._channel
         if connection is None or channel is None or not channel.has_input:
             return False
         connection.watch_channel(channel)
@@ -166,6 +167,16 @@ class ResponseWait:
         """
         return 0 if self._channel is None else self._channel.peeked_bytes
 
+    def discard(self, frame: Frame) -> None:
+        """Take a response out of the socket.
+
+        Args:
+            frame: The frame that `peek` returned.
+        """
+        channel = self._channel
+        assert channel is not None  # noqa: S101 - it was peeked
+        channel.discard(len(frame) + _PREFIX_BYTES, self._buffer)
+
     def take_response(self, frame: Frame, now_ms: int) -> None:
         """Read the response from the socket, complete the request, and clear it.
 
@@ -175,10 +186,10 @@ class ResponseWait:
             frame: The frame that `peek` returned.
             now_ms: Monotonic time.
         """
-        connection, channel = self._connection, self._channel
+        connection, channel = self.connection, self._channel
         assert connection is not None and channel is not None  # noqa: S101, PT018 - it was peeked
+        self.discard(frame)
         self.clear_request()
-        channel.discard(len(frame) + _PREFIX_BYTES, self._buffer)
         try:
             connection.take_frame(frame, now_ms)
         except Exception as error:  # noqa: BLE001 - most likely a MemoryError

@@ -168,7 +168,7 @@ def test_the_epoch_wraps_to_one() -> None:
     one.want(wanted(partition("foo", 0)))
     one.next_request()
     one.note_response(5)
-    one._epoch = MAX_EPOCH
+    one.epoch = MAX_EPOCH
     assert session(one.next_request().fields()) == (5, MAX_EPOCH)
     one.note_response(5)
     assert session(one.next_request().fields()) == (5, 1)

@@ -230,6 +230,49 @@ def test_a_requests_own_timeout() -> None:
     assert isinstance(world.outcomes[0].error, RequestTimeout)
 
 
+def _send_again(world: World) -> None:
+    connection = world.client.connections.by_node_id[1]
+    in_flight = connection.requests.newest
+    assert in_flight is not None
+    number = connection.next_correlation_id()
+    written = b"".join(map(bytes, in_flight.frame.pieces))
+    frame = OutgoingFrame([written[:8] + number.to_bytes(4) + written[12:]])
+    connection.send_again(in_flight, frame, number, world.now_ms)
+
+
+def test_a_request_that_is_sent_again_has_its_whole_time_again() -> None:
+    """Its first deadline passes; at the second the connection ends."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    world.send(1)
+    for _ in range(3):
+        world.clock.advance(600)
+        _send_again(world)
+    world.poll(999)
+    assert world.outcomes == []
+    world.poll(1)
+
+    assert [type(outcome.error) for outcome in world.outcomes] == [RequestTimeout]
+    assert peer.transport.is_closed
+
+
+def test_a_request_that_is_sent_again_is_one_request() -> None:
+    """The response to the last sending completes it, and no timer stays."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    before = len(world.timer)
+    world.send(1)
+    world.clock.advance(600)
+    _send_again(world)
+    world.poll(500)  # beyond the first deadline
+    first, second = peer.requests()
+    assert first.correlation_id != second.correlation_id
+    peer.respond(second, PRODUCER_ID)
+    world.poll()
+
+    (outcome,) = world.outcomes
+    assert (outcome.error, outcome.latency_ms) == (None, 500)
+    assert len(world.timer) == before
+
+
 def test_answered_requests_leave_no_timer() -> None:
     """Only the idle deadline of each connection stays."""
     world, peer = ready_world()

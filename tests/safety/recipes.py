@@ -39,6 +39,7 @@ from kprod._core.record import (
     offset_map,
     record_iterator,
 )
+from kprod._core.record.batch_ends import BatchEnd
 from kprod._core.send import bulk_account as account
 from kprod._core.send import bulk_columns, bulk_completion, bulk_share
 from kprod._core.send import bulk_send as bulk
@@ -55,12 +56,12 @@ from kprod.config import SecurityConfig
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.activity import Activity
 from kprod.consumer.assignment import Assignment
-from kprod.consumer.batch_ends import BatchEnd
 from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.direct_read import DirectRead
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep, ResponseMemory
 from kprod.consumer.fetch_listener import FetchCounts
+from kprod.consumer.fetch_repeat import FetchRepeat
 from kprod.consumer.fetch_request import FetchRequest, FetchTerms
 from kprod.consumer.fetch_session import FetchSession, SessionRequest, Wanted
 from kprod.consumer.iterator_chunk import IteratorChunk
@@ -246,9 +247,21 @@ def _direct_read() -> DirectRead:
         parts.fetcher,
         parts.buffer,
         parts.mailbox,
+        repeat=_fetch_repeat(),
         clock=clock.ManualClock(),
         request_timeout_ms=10,
     )
+
+
+def _fetch_repeat() -> FetchRepeat:
+    parts = _engine().parts
+    return FetchRepeat(
+        parts.fetcher, parts.client, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
+    )
+
+
+def _ignore_fetched(*_: object) -> None:
+    """Take no notice of an outcome."""
 
 
 def _fetch_terms() -> FetchTerms:
@@ -258,19 +271,13 @@ def _fetch_terms() -> FetchTerms:
 
 def _fetch_request() -> FetchRequest:
     part = SessionRequest(1, 0, {}, [])
-    return FetchRequest(1, part, 1_000, 1, (4, 17), _fetch_terms(), lambda _: None)
+    return FetchRequest(1, FetchSession(), part, 1_000, (4, 17), _fetch_terms(), _ignore_fetched)
 
 
 def _block() -> FetchedBlock:
     partition = AssignedPartition(TopicPartition("orders", 0), new_start(0))
-    return FetchedBlock(
-        partition=partition,
-        number=partition.start.number,
-        offset=0,
-        records=memoryview(_batch_bytes()),
-        aborted=(),
-        memory=ResponseMemory(1_000),
-    )
+    records = memoryview(_batch_bytes())
+    return FetchedBlock(partition, partition.start.number, 0, records, (), ResponseMemory(1_000))
 
 
 def _wanted() -> Wanted:
@@ -382,6 +389,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "Fetcher": lambda: _engine().parts.fetcher,
     "FetchCounts": FetchCounts,
     "FetchPlan": lambda: _engine().parts.plan,
+    "FetchRepeat": _fetch_repeat,
     "FetchRequest": _fetch_request,
     "FetchTerms": _fetch_terms,
     "LoneFetch": LoneFetch,

@@ -16,6 +16,7 @@ KIP-516.
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
@@ -31,6 +32,10 @@ cdef enum:
     VERSION_MAX = 17
     CORRELATION_ID_OFFSET = 8  # after the size prefix, API key and version
     COUNTS_BYTES = 2  # of the named and of the forgotten topics
+    SMALL_BYTES = 4096  # records of a response
+    SESSION_BYTES = 13  # the fields before the topics
+    NAMED_AT = SESSION_BYTES + 1  # from the end of the opening: the id of the only topic
+    OFFSET_AT = NAMED_AT + 16 + 1 + 4 + 4  # after the id, a count, partition, leader epoch
 
 
 @cython.final
@@ -56,7 +61,7 @@ cdef class LoneFetch:
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
 
-def read_lone_fetch(frame, int version):
+cpdef LoneFetch read_lone_fetch(frame, int version):
     """Read a response without errors, with records of one partition or of none.
 
     Args:
@@ -107,8 +112,11 @@ def read_lone_fetch(frame, int version):
     expect_no_tags(&cursor, True)
     if cursor.is_lost or cursor.at != cursor.end:
         return None
-    if records_bytes > 0:
+    if records_bytes > SMALL_BYTES:
         fetch.records = memoryview(frame)[records_at:records_at + records_bytes]
+    elif records_bytes > 0:  # a copy costs less than a slice
+        fetch.records = PyMemoryView_FromObject(
+            PyBytes_FromStringAndSize(<const char*>start + records_at, records_bytes))
     return fetch
 
 
@@ -162,6 +170,41 @@ def lone_fetch_frame(
     store_int32(start, <int32_t>(at - start - 4))
     store_int32(start + CORRELATION_ID_OFFSET, correlation_id)
     return frame
+
+
+cpdef bytes repeated_fetch_frame(
+    bytes frame, Py_ssize_t opening_bytes, int32_t correlation_id, int32_t session_epoch,
+    int64_t offset, int32_t last_epoch
+):
+    """Copy the frame of a request that names one partition by its topic's id, with a new offset.
+
+    Args:
+        frame: A frame that `lone_fetch_frame` has made, of version 13 or later.
+        opening_bytes: Size of the opening that it was made from.
+        correlation_id: An int32, 0 or more.
+        session_epoch: The session's epoch.
+        offset: Offset of the first record wanted.
+        last_epoch: Leader epoch of the record before; -1 if unknown.
+
+    Returns:
+        The frame, its size prefix included.
+
+    Raises:
+        ValueError: The frame is too short for these fields.
+    """
+    cdef bytes copied
+    cdef unsigned char* start
+    cdef unsigned char* at
+    if opening_bytes < 0 or PyBytes_GET_SIZE(frame) < opening_bytes + OFFSET_AT + 12:
+        raise ValueError(f"a frame of {len(frame)} bytes names no partition")
+    copied = PyBytes_FromStringAndSize(PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+    start = <unsigned char*>PyBytes_AS_STRING(copied)
+    at = start + opening_bytes
+    store_int32(start + CORRELATION_ID_OFFSET, correlation_id)
+    store_int32(at + SESSION_BYTES - 4, session_epoch)
+    store_int64(at + OFFSET_AT, offset)
+    store_int32(at + OFFSET_AT + 8, last_epoch)
+    return copied
 
 
 def session_fields(

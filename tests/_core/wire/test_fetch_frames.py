@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod._core.wire.fetch_frames import LoneFetch, read_lone_fetch
+from kprod._core.wire.fetch_frames import LoneFetch, read_lone_fetch, repeated_fetch_frame
 from kprod.config.address import Address
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.fetch_request import FetchRequest, FetchTerms, fetch_fields
-from kprod.consumer.fetch_session import SessionRequest, Wanted
+from kprod.consumer.fetch_session import FetchSession, SessionRequest, Wanted
 from kprod.consumer.position import AssignedPartition, new_start
 from kprod.model import TopicPartition
-from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.client_request import ClientRequest
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import decode_response_header, encode_response_header
@@ -38,7 +38,7 @@ PLAIN: dict[str, Any] = {
 TOPIC_ID = UUID(int=7)
 
 
-def _ignore(_: Outcome) -> None:
+def _ignore(*_: object) -> None:
     """Nothing is sent."""
 
 
@@ -82,7 +82,7 @@ def test_requests_equal_the_tables(
         bootstrap_servers=(Address("h", 1),), isolation_level=isolation_level, client_rack=rack
     )
     terms, part = FetchTerms(config.fetch_settings()), _part(wanted, session_id, epoch)
-    request = FetchRequest(1, part, bytes_max, 1, (4, 17), terms, _ignore)
+    request = FetchRequest(1, FetchSession(), part, bytes_max, (4, 17), terms, _ignore)
     table = ClientRequest(
         node_id=1,
         api_key=ApiKey.FETCH,
@@ -92,6 +92,40 @@ def test_requests_equal_the_tables(
     for _ in range(2):  # the second time with the opening of the first
         frame = b"".join(map(bytes, request.encode(version, correlation_id, "me").pieces))
         assert frame == b"".join(map(bytes, table.encode(version, correlation_id, "me").pieces))
+
+
+@given(
+    st.sampled_from([version for version in LONE_VERSIONS if version >= BY_ID]),
+    st.uuids(),
+    st.tuples(_INT32, _INT64, _INT32, _INT32).map(list),
+    st.tuples(_INT32, _INT32, st.integers(0, 2**31 - 1), _INT64, _INT32),
+)
+def test_a_repeated_frame_equals_a_new_one(
+    version: int,
+    topic_id: UUID,
+    numbers: list[int],
+    changed: tuple[int, int, int, int, int],
+) -> None:
+    """With other numbers in the four fields that may change, and all others as they were."""
+    bytes_max, epoch, number, offset, last_epoch = changed
+    config = ConsumerConfig(bootstrap_servers=(Address("h", 1),), client_rack="r")
+    terms = FetchTerms(config.fetch_settings())
+    first = _part([("t", topic_id, 0, numbers)], 7, 1)
+    request = FetchRequest(1, FetchSession(), first, bytes_max, (4, 17), terms, _ignore)
+    request.encode(version, 5, "me")
+    assert request.repeated is first.wanted
+    (repeated,) = request.repeated_frame(number, epoch, offset, last_epoch).pieces
+    leader_epoch, _, _, partition_max = numbers
+    second = _part(
+        [("t", topic_id, 0, [leader_epoch, offset, last_epoch, partition_max])], 7, epoch
+    )
+    assert repeated == terms.frame(second, bytes_max, version, number, "me")
+
+
+def test_a_frame_that_names_nothing_is_not_repeated() -> None:
+    """The fields would be beyond its end."""
+    with pytest.raises(ValueError, match="names no partition"):
+        repeated_fetch_frame(bytes(30), 0, 1, 1, 1, 1)
 
 
 def _response(version: int, topics: list[Any], **more: object) -> bytes:

@@ -9,7 +9,6 @@ import gc
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,22 +21,20 @@ from kprod import Producer, TopicPartition
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.consumer.consumer import Consumer
 from kprod.consumer.consumer_face import engine_of
-from kprod.consumer.direct_read import DirectRead
 from kprod.errors import ClosedError, ConcurrentPoll, KprodError, WakeupError
 from kprod.network import epoll_selector
 from kprod.network.response_wait import ResponseWait
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from tests.consumer.direct_read.line import T0, Line
 from tests.consumer.reading import LIMIT_S, consumer_of, poll_count, wait_until
 
 pytestmark = pytest.mark.skipif(
     not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"
 )
 
-T0 = TopicPartition("t", 0)
 LONG_MS = 60_000  # longer than a test
 OUTSIDE = {"add", "remove"}  # of the waiter: the lock is not held, and the rest is done
-OPENING = 5  # records that open the path
 
 
 class Interrupt(Exception):
@@ -57,69 +54,6 @@ class Turns:
     def falls_asleep(self) -> None:
         """Count."""
         self.count += 1
-
-
-class Line:
-    """A topic whose records are sent and read one by one."""
-
-    def __init__(self, cluster: EmbeddedCluster, **settings: Any) -> None:
-        self.cluster = cluster
-        self.producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
-        self.consumer = consumer_of(cluster, **settings)
-        self.consumer.assign([T0])
-        self.sent = self.seen = 0
-        for _ in range(OPENING):
-            self.send()
-            self.read()
-        wait_until(lambda: self.direct._fetcher.lone_node_id >= 0, "the path is open")
-
-    @property
-    def direct(self) -> Any:
-        """The direct path."""
-        direct = engine_of(self.consumer).parts.direct_read
-        assert isinstance(direct, DirectRead)
-        return direct
-
-    def send(self, value: bytes = b"") -> None:
-        """Send the next record, whose value begins with its number."""
-        value = b"%d," % self.sent + value
-        self.producer.send("t", value, partition=0).result(LIMIT_S)
-        self.sent += 1
-
-    def read(self, count: int = 1) -> None:
-        """Read the next records: no other, and each once."""
-        records = poll_count(self.consumer, count)
-        numbers = [int(record.value.split(b",")[0]) for record in records]
-        assert numbers == list(range(self.seen, self.seen + len(numbers)))
-        self.seen += len(numbers)
-
-    def sleeps(self) -> bool:
-        """Whether the I/O thread sleeps, and no other thread has its state."""
-        return not self.direct._io_lock.locked()
-
-    def waits(self) -> bool:
-        """Whether a thread waits on the direct path."""
-        return bool(self.direct._is_waiting)
-
-    @contextlib.contextmanager
-    def sending_when_waited_for(self, value: bytes = b"") -> Generator[None]:
-        """Send a record once a thread waits for it."""
-
-        def send() -> None:
-            wait_until(self.waits, "a thread waits")
-            self.send(value)
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join(LIMIT_S)
-
-    def close(self) -> None:
-        """Close both clients."""
-        self.consumer.close()
-        self.producer.close(LIMIT_S)
 
 
 @pytest.fixture
@@ -236,6 +170,7 @@ def test_records_of_any_size(line: Line, size_bytes: int) -> None:
             line.read()
         line.send()
         line.read()
+    assert line.seen == line.sent
     wait_until(lambda: line.direct._fetcher.lone_node_id >= 0, "the path is open again")
 
 
@@ -246,6 +181,7 @@ def test_a_burst_is_read(line: Line) -> None:
             line.producer.send("t", b"%d," % line.sent, partition=0)
             line.sent += 1
         line.read(30)
+    assert line.seen == line.sent
 
 
 def test_several_brokers(cluster: EmbeddedCluster) -> None:
@@ -276,7 +212,7 @@ def test_another_broker_gets_its_share_of_the_memory(cluster: EmbeddedCluster) -
             producer.send("t", b"first", partition=partition)
             poll_count(consumer, 1)
         consumer.pause(second)
-        asked_bytes = engine_of(consumer).parts.fetcher._asked_bytes
+        asked_bytes = engine_of(consumer).parts.fetcher.asked_bytes
         while len(asked_bytes) > 1 or sum(asked_bytes.values()) < 65_536:
             assert consumer.poll(0.1) == []
         consumer.resume(second)

@@ -1,4 +1,5 @@
-# The types of batch_ends.py, which is compiled as it stands.
+# cython: language_level=3
+"""The end of the records in a response."""
 
 from libc.stdint cimport int64_t
 
@@ -6,3 +7,6 @@ from libc.stdint cimport int64_t
 cdef class BatchEnd:
     cdef readonly int64_t next_offset
     cdef readonly int64_t leader_epoch
+
+
+cpdef BatchEnd last_batch(memoryview records)

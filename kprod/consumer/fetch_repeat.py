@@ -1,0 +1,156 @@
+# cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
+"""Sends a lone fetch once more with the next offset, without the objects of a new request.
+
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+A consumer that waits for each record repeats one request, and only numbers in it change. To process
+its response and to make the next request takes `Fetcher` and `NetworkClient` more than half of the
+time that a record takes, since they expect anything. Here is the usual case alone: what they would
+change is changed in place, and the request stays in flight. `accepts` says whether it is the usual
+case; in every other one nothing is changed, and they do it.
+
+Invariant: after `run` the state is what `Fetcher` would have left, with another `FetchRequest`.
+
+Thread-safety: the thread that owns the I/O thread's state (`DirectRead`).
+"""
+
+from kprod._core.record.batch_ends import last_batch
+from kprod._core.wire.fetch_frames import LoneFetch
+from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, ResponseMemory
+from kprod.consumer.fetch_plan import FetchPlan
+from kprod.consumer.fetch_request import FetchRequest
+from kprod.consumer.fetch_session import Wanted
+from kprod.consumer.fetcher import SMALL_BYTES, Fetcher
+from kprod.consumer.topic_watch import TopicWatch
+from kprod.network.client import NetworkClient
+from kprod.network.connection import NodeConnection
+from kprod.network.in_flight import InFlightRequest
+
+
+class FetchRepeat:
+    """Repeats the fetches of one consumer."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        client: NetworkClient,
+        *,
+        plan: FetchPlan,
+        buffer: FetchBuffer,
+        topics: TopicWatch,
+    ) -> None:
+        """Connect the parts.
+
+        Args:
+            fetcher: Has sent the fetch.
+            client: Its client.
+            plan: The partitions to fetch.
+            buffer: Gets the records.
+            topics: Gets to know that a partition was fetched.
+        """
+        self._fetcher = fetcher
+        self._client = client
+        self._plan = plan
+        self._buffer = buffer
+        self._topics = topics
+
+    def accepts(self, request: FetchRequest, answer: LoneFetch, now_ms: int) -> bool:
+        """Whether a response and the next request are the usual ones.
+
+        Args:
+            request: The only request in flight on its connection.
+            answer: The response.
+            now_ms: Monotonic time.
+
+        Returns:
+            True if `run` must process the response, immediately.
+        """
+        wanted, session, records = request.repeated, request.session, answer.records
+        if wanted is None or records is None:
+            return False
+        return (
+            session.is_unchanged(answer.session_id)
+            and answer.topic == wanted.topic_id.int
+            and answer.partition == wanted.partition.key.partition
+            and self._is_fetched_next(wanted, records, now_ms)
+            and self._has_nothing_else(request.node_id)
+            and self._asks_for_as_much(request, len(records))
+            and self._client.is_ready(request.node_id, now_ms)
+        )
+
+    def run(  # noqa: PLR0917 - keywords cost time
+        self,
+        connection: NodeConnection,
+        in_flight: InFlightRequest,
+        request: FetchRequest,
+        answer: LoneFetch,
+        now_ms: int,
+    ) -> None:
+        """Process the response, and send the request with the next offset.
+
+        Args:
+            connection: The request's connection; its response is read from the socket.
+            in_flight: The request in flight.
+            request: The same request, which `accepts` has accepted.
+            answer: Its response.
+            now_ms: Monotonic time.
+
+        Raises:
+            MemoryError: Nothing was changed; the connection must be dropped.
+        """
+        wanted, session, fetcher = request.repeated, request.session, self._fetcher
+        records = answer.records
+        assert wanted is not None and records is not None  # noqa: S101, PT018 - it was accepted
+        partition, end = wanted.partition, last_batch(records)
+        assert end is not None  # noqa: S101 - as above
+        next_epoch = max(end.leader_epoch, -1)
+        memory = ResponseMemory(len(records))
+        block = FetchedBlock(partition, wanted.number, wanted.offset, records, (), memory)
+        number = connection.next_correlation_id()
+        frame = request.repeated_frame(number, session.epoch + 1, end.next_offset, next_epoch)
+        self._buffer.add_own(block)
+        fetcher.has_left = False
+        fetcher.counts.note(now_ms - in_flight.sent_at_ms)
+        fetcher.counts.bytes_total += memory.size_bytes
+        self._topics.works(partition)
+        partition.note_fetched(
+            answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+        )
+        partition.cut_off_count = 0
+        partition.fetch_from(end.next_offset, next_epoch)
+        wanted.move(end.next_offset, next_epoch)
+        session.note_response(answer.session_id)
+        connection.send_again(in_flight, frame, number, now_ms)
+
+    def _is_fetched_next(self, wanted: Wanted, records: memoryview, now_ms: int) -> bool:
+        """Whether the response is awaited, brings records, and the partition is fetched on."""
+        partition = wanted.partition
+        if not wanted.is_awaited or len(records) > SMALL_BYTES:
+            return False
+        if (
+            partition.start.number != wanted.number
+            or partition.fetched_count != partition.consumed_count
+            or partition.paused
+            or partition.retry_at_ms > now_ms
+        ):
+            return False
+        end = last_batch(records)
+        return end is not None and end.next_offset > wanted.offset
+
+    def _has_nothing_else(self, node_id: int) -> bool:
+        """Whether no other fetch has to be thought of."""
+        return not (
+            self._fetcher.without_batch
+            or self._buffer.is_short
+            or self._plan.awaits_application(node_id)
+            or not self._plan.uses_leaders()
+        )
+
+    def _asks_for_as_much(self, request: FetchRequest, added_bytes: int) -> bool:
+        """Whether the next request may ask for as many bytes as this one, and for no more."""
+        asked_bytes, others_bytes = self._fetcher.asked_bytes, 0
+        if len(asked_bytes) > 1:
+            others_bytes = sum(asked_bytes.values()) - request.bytes_max
+        free_bytes = self._buffer.free_bytes - added_bytes - others_bytes
+        return min(request.terms.bytes_max, free_bytes) == request.bytes_max
