@@ -45,6 +45,7 @@ from kprod.consumer.fetch_session import (
     Wanted,
     wanted_in,
 )
+from kprod.consumer.leader_questions import contradicts_metadata
 from kprod.consumer.partition_texts import no_whole_batch
 from kprod.consumer.position import DROPPED, AssignedPartition, State
 from kprod.consumer.read_replica import ReadReplicas
@@ -378,7 +379,7 @@ class Fetcher:
         where = f"topic {key.topic!r}, partition {key.partition}, offset {partition.fetch_offset}"
         who = self._metadata.principal
         error = denial_or_error(code, "READ", key.topic, principal=who, message=where)
-        if error.refresh_metadata:
+        if contradicts_metadata(error):
             self._metadata.request_update()
         self._fail(partition, error, now_ms)
 

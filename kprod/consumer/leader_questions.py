@@ -14,8 +14,10 @@ from typing import Generic, Protocol, TypeVar
 
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
+from kprod.errors import KprodError
 from kprod.model import Node, TopicPartition
 from kprod.network.client import NetworkClient
+from kprod.protocol.error_table import UnknownLeaderEpoch
 
 _LONG_MS = 60_000
 
@@ -106,13 +108,16 @@ class LeaderQuestions(Generic[Q]):
         """
         self._busy.discard(node_id)
 
-    def put_off(self, question: Q, now_ms: int) -> None:
-        """Record a failure: the query is retried after the back-off.
+    def put_off(self, question: Q, error: KprodError, now_ms: int) -> None:
+        """Record a failure: the query is retried after the back-off, with newer metadata if needed.
 
         Args:
             question: The failed query.
+            error: The failure.
             now_ms: Monotonic time.
         """
+        if contradicts_metadata(error):
+            self._metadata.request_update()
         wait_ms = self._backoff.wait_ms(question.failures, self._rng)
         question.retry_at_ms = now_ms + max(1, wait_ms)
         question.failures += 1
@@ -145,3 +150,19 @@ class LeaderQuestions(Generic[Q]):
                 delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
                 wait_ms = min(wait_ms, max(delay_ms, 1))
         return wait_ms
+
+
+def contradicts_metadata(error: KprodError) -> bool:
+    """Whether a broker and metadata disagree about a partition, so that newer metadata may help.
+
+    UNKNOWN_LEADER_EPOCH is such an error, though Kafka does not mark it as one of stale metadata:
+    after a topic was deleted and created again, its epochs start at 0, and the broker rejects every
+    request that has the old topic's higher epoch.
+
+    Args:
+        error: The failure of a request that has the leader epoch of metadata.
+
+    Returns:
+        Whether to request metadata before the next attempt.
+    """
+    return error.refresh_metadata or isinstance(error, UnknownLeaderEpoch)

@@ -216,11 +216,9 @@ class OffsetLookup:
         if question.on_found is _ignore:
             return
         question.error = error
-        if error.refresh_metadata:
-            self._metadata.request_update()
         if not error.retriable:
             question.on_error(error)
-        self._questions.put_off(question, now_ms)
+        self._questions.put_off(question, error, now_ms)
         if question.on_found is not _ignore:
             self._questions.add(question)
 

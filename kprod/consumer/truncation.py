@@ -167,9 +167,7 @@ class Truncation:
         self._on_place(partition)
 
     def _fail(self, partition: AssignedPartition, error: KprodError, now_ms: int) -> None:
-        if error.refresh_metadata:
-            self._metadata.request_update()
         if not error.retriable:
             self._on_error(partition, error)
-        self._questions.put_off(partition, now_ms)
+        self._questions.put_off(partition, error, now_ms)
         self._questions.add(partition)

@@ -1,6 +1,7 @@
 """Queries of offsets against scripted brokers: resets, log ends, times, and epochs."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -8,7 +9,7 @@ from kprod.errors import KprodError, KprodTimeout, LogTruncated
 from kprod.model import TopicPartition
 from kprod.protocol.api import ApiKey
 from tests.consumer.reading import scripted_consumer, scripted_poll
-from tests.consumer.test_scripted import log_of, once, ten_records, truncation_cluster
+from tests.consumer.test_scripted import fetch_answer, log_of, once, ten_records, truncation_cluster
 from tests.network.scripted import ALL_VERSIONS, PeerRequest, api_keys
 from tests.network.scripted_logs import LogCluster, Rule
 
@@ -19,6 +20,11 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 def offsets_answer(**fields: Any) -> dict[str, Any]:
     """A ListOffsets response about partition 0."""
     return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, **fields}]}]}
+
+
+def epochs_answer(**fields: Any) -> dict[str, Any]:
+    """An OffsetForLeaderEpoch response about partition 0."""
+    return {"topics": [{"topic": "orders", "partitions": [{"partition": 0, **fields}]}]}
 
 
 def bodies(cluster: LogCluster, api_key: ApiKey) -> list[dict[str, Any]]:
@@ -258,6 +264,57 @@ def test_a_validation_that_a_broker_rejects_is_made_again(code: int) -> None:
         cluster.logs[0].append(b"new")
         assert [it.offset for it in scripted_poll(consumer, 1)] == [10]
         assert cluster.count(ApiKey.OFFSET_FOR_LEADER_EPOCH) == 2
+
+
+REJECTIONS: dict[int, dict[str, Any]] = {
+    ApiKey.LIST_OFFSETS: offsets_answer(error_code=75),
+    EPOCHS_KEY: epochs_answer(error_code=75),
+    ApiKey.FETCH: fetch_answer(error_code=75),
+}
+
+
+class RemadeCluster(LogCluster):
+    """A topic that has another id when it is made again; brokers that know no later epoch."""
+
+    made = 1
+
+    def usual_response(self, node_id: int, request: PeerRequest) -> dict[str, Any]:
+        """Add the id, or reject the epoch."""
+        if request.api_key == ApiKey.API_VERSIONS:  # later ones of Fetch would reject the id
+            return {"api_keys": api_keys(ALL_VERSIONS | {ApiKey.FETCH: (4, 12)})}
+        if request.api_key == ApiKey.METADATA:
+            body = super().usual_response(node_id, request)
+            for topic in body["topics"]:
+                topic["topic_id"] = UUID(int=self.made)
+            return body
+        entry = request.body["topics"][0]["partitions"][0]
+        if entry["current_leader_epoch"] > self.logs[0].epoch:
+            return REJECTIONS[request.api_key]
+        if request.api_key == EPOCHS_KEY:
+            return epochs_answer(leader_epoch=0, end_offset=1)
+        return super().usual_response(node_id, request)
+
+
+@pytest.mark.parametrize(
+    "api_key", [ApiKey.LIST_OFFSETS, EPOCHS_KEY, ApiKey.FETCH], ids=lambda key: key.name
+)
+def test_a_topic_made_again_is_asked_with_its_own_epoch(api_key: ApiKey) -> None:
+    """Soon, and not when metadata is old: the topic before it had a higher epoch."""
+    cluster = RemadeCluster(ten_records())
+    cluster.logs[0].epoch = 1
+    with scripted_consumer(cluster, "orders") as consumer:
+        assert len(scripted_poll(consumer, 10)) == 10
+        cluster.logs[0] = log_of([b"new"])
+        cluster.made = 2
+        count = cluster.count(api_key)
+        if api_key == ApiKey.LIST_OFFSETS:
+            assert consumer.end_offsets([P0], timeout=2) == {P0: 1}
+        elif api_key == EPOCHS_KEY:
+            consumer.seek(P0, 1, 0)
+        consumer.poll(2)
+    first, *_, last = bodies(cluster, api_key)[count:]
+    asked = [body["topics"][0]["partitions"][0]["current_leader_epoch"] for body in (first, last)]
+    assert asked == [1, 0]
 
 
 def test_validations_are_grouped_by_leader() -> None:
