@@ -15,6 +15,7 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.retry_timer import RetryTimer
+from kprod.producer.topic_queues import TopicQueues
 
 _logger = guarded_logger(__name__)
 
@@ -67,14 +68,25 @@ class Retries:
         queue = batch.queue
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
         self._recorder.retried(queue.topic, batch.record_count)
-        leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
-        # Not for a topic that was created again: old metadata makes it change to and fro.
-        if leader is not None and queue.sent_to not in {NO_NODE, leader.node_id}:
+        if self._has_new_leader(queue):
             self._accumulator.mark_ready(queue)  # no back-off for a new leader (KIP-951)
             return
         queue.backoff_count += 1
         backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)
         self._timer.start(batch.attempts - 1, backoff_is_over)
+
+    def _has_new_leader(self, queue: PartitionQueue) -> bool:
+        """Whether another node than the one last sent to leads the partition of the same topic."""
+        # A topic that was created again has no new leader: old metadata makes it change to and fro,
+        # each time with the other topic's leader. One read may bring such metadata and the
+        # rejection behind it; the queues follow the metadata only afterwards.
+        snapshot = self._metadata.snapshot
+        routes = self._accumulator.topics.get(queue.topic)
+        topic_id = snapshot.topic_id_of(queue.topic)
+        if isinstance(routes, TopicQueues) and routes.is_recreated_as(topic_id):
+            return False
+        leader = snapshot.leader_of(queue.topic, queue.partition)
+        return leader is not None and queue.sent_to not in {NO_NODE, leader.node_id}
 
     def _backoff_is_over(self, queue: PartitionQueue, backoff_round: int) -> None:
         if backoff_round == queue.backoff_round:

@@ -57,6 +57,17 @@ class TopicQueues(TopicRoutes):
             self.queues[first : first + len(made)] = made
         self.partition_count: int = max(self.partition_count, partition_count)
 
+    def is_recreated_as(self, topic_id: "uuid.UUID") -> bool:
+        """Compare an id with this topic's.
+
+        Args:
+            topic_id: The id in the newest metadata; all zero if unknown.
+
+        Returns:
+            True if it belongs to another topic of this name, older or newer than this one.
+        """
+        return topic_id != self.topic_id and NO_TOPIC_ID not in {topic_id, self.topic_id}
+
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
         """Apply new metadata.
 
@@ -67,7 +78,7 @@ class TopicQueues(TopicRoutes):
             The queues of partitions that certainly no longer exist.
         """
         has_ids = NO_TOPIC_ID not in {topic.topic_id, self.topic_id}
-        is_recreated = has_ids and topic.topic_id != self.topic_id
+        is_recreated = self.is_recreated_as(topic.topic_id)
         if topic.topic_id != NO_TOPIC_ID:
             self.topic_id = topic.topic_id
         if is_recreated:

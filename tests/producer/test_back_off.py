@@ -1,11 +1,17 @@
 """How long a retry waits: drawn once, from the response on, and the longest wait counts."""
 
+import uuid
+
 import pytest
 
+from tests.producer.bench import Bench
 from tests.producer.stage import Brokers, Stage
 
 CORRUPT = 2
+NOT_LEADER = 6
 COORDINATOR_LOADING = 14
+UNKNOWN_TOPIC_ID = 100
+OTHER_ID = uuid.UUID(int=2)
 
 
 def _hold_ids(brokers: Brokers) -> None:
@@ -64,3 +70,39 @@ def test_a_back_off_of_a_producer_id_counts_from_the_response(slept_ms: int) -> 
     assert not stage.id_requests
     stage.run(41)
     assert len(stage.id_requests) == 1
+
+
+def test_the_leader_of_another_topic_of_that_name_is_no_new_leader() -> None:
+    """One read brings old metadata, and then the rejection: the queue has not followed it yet."""
+    bench = Bench(leaders=(0,), linger_ms=0, retry_backoff_ms=100)
+    future = bench.send(0, b"v")
+    bench.turn()
+    bench.turn()
+    bench.reject(bench.client.in_flight[0], UNKNOWN_TOPIC_ID)
+    bench.lead(1, topic_id=OTHER_ID)
+    bench.client.catch_up()
+    bench.lead(0)
+    bench.turn()
+    bench.turn(78)  # the back-off is 100 ms, give or take a fifth
+    assert bench.client.in_flight == []
+    bench.turn(44)
+    assert len(bench.client.in_flight) == 1
+    bench.run(turns=5)
+    assert future.result(0).offset == 0
+    bench.producer.close()
+
+
+def test_a_new_leader_needs_no_back_off() -> None:
+    """The same read with a new leader of the same topic: the batch goes there at once (KIP-951)."""
+    bench = Bench(leaders=(0,), linger_ms=0, retry_backoff_ms=100)
+    future = bench.send(0, b"v")
+    bench.turn()
+    bench.turn()
+    bench.reject(bench.client.in_flight[0], NOT_LEADER)
+    bench.lead(1)
+    bench.client.catch_up()
+    bench.turn()
+    assert [carried.request.node_id for carried in bench.client.in_flight] == [1]
+    bench.run(turns=5)
+    assert future.result(0).offset == 0
+    bench.producer.close()
