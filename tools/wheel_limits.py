@@ -10,4 +10,5 @@ and its choice of the records to keep are compiled, since they run for each reco
 more are the consumer's parts that no exception of a signal handler may leave in the middle, and 1.4
 MB its groups, the tables of their assignors, and the fetch cycle, compiled since it runs for each
 response. 0.5 MB are the direct paths of a read, which no bytecode may run on, and of TLS.
-0.7 MB are what a single record passes on its way to `poll`, with static types, and what repeats its fetch."""
+0.7 MB are static types for a single record from its fetch response to `poll`, and the module that
+repeats its fetch."""

@@ -45,6 +45,7 @@ from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
+_NEVER_MS = NEVER_MS
 _NO_RESPONSE = "no broker has answered yet"
 _BROKERS_RESPOND = "the brokers respond, but have not given it"
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
@@ -69,6 +70,7 @@ class Metadata(AwaitedVersion):
         self._settings = settings
         self._schedule = QuestionSchedule(settings, rng)
         self._refreshes = Refreshes()
+        self._posted = self._refreshes.posted  # looked at for each request
         self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten
         self._unsettled: set[str] = set()  # topics in use that a partial question would name
         self._topic_errors: dict[str, BrokerError] = {}
@@ -206,11 +208,11 @@ class Metadata(AwaitedVersion):
             Milliseconds, 0 for now, `NEVER_MS` while a question is out. 0 too while another thread
             has requested a refresh and `take_refreshes` was not called.
         """
-        if self._refreshes.posted:
+        if self._posted:
             # reading a response runs bytecode, not for the direct path (`COMPILED_MODULES`)
             return 0
         due_at_ms = self._schedule.due_at_ms
-        return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
+        return _NEVER_MS if due_at_ms == _NEVER_MS else max(due_at_ms - now_ms, 0)
 
     def take_refreshes(self, now_ms: int) -> None:
         """Include the topics that other threads posted in the next request.

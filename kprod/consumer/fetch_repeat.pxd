@@ -17,6 +17,8 @@ from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest
 from kprod.network.outgoing cimport OutgoingFrame
 
+cdef Py_ssize_t _SMALL_BYTES
+
 
 cdef class FetchRepeat:
     cdef public Fetcher _fetcher

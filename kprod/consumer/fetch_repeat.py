@@ -10,7 +10,8 @@ time that a record takes, since they expect anything. Here is the usual case alo
 change is changed in place, and the request stays in flight. `accepts` says whether it is the usual
 case; in every other one nothing is changed, and they do it.
 
-Invariant: after `run` the state is what `Fetcher` would have left, with another `FetchRequest`.
+Invariant: after `run` the state is what `Fetcher` would have left, but for the objects of the
+request, and the order of the session's partitions, which only a full request tells the broker.
 
 Thread-safety: the thread that owns the I/O thread's state (`DirectRead`).
 """
@@ -26,6 +27,8 @@ from kprod.consumer.topic_watch import TopicWatch
 from kprod.network.client import NetworkClient
 from kprod.network.connection import NodeConnection
 from kprod.network.in_flight import InFlightRequest
+
+_SMALL_BYTES = SMALL_BYTES
 
 
 class FetchRepeat:
@@ -71,8 +74,8 @@ class FetchRepeat:
             return False
         return (
             session.is_unchanged(answer.session_id)
-            and answer.topic == wanted.topic_id.int
-            and answer.partition == wanted.partition.key.partition
+            and answer.topic == request.topic
+            and answer.partition == request.partition
             and self._is_fetched_next(wanted, records, now_ms)
             and self._has_nothing_else(request.node_id)
             and self._asks_for_as_much(request, len(records))
@@ -126,7 +129,7 @@ class FetchRepeat:
     def _is_fetched_next(self, wanted: Wanted, records: memoryview, now_ms: int) -> bool:
         """Whether the response is awaited, brings records, and the partition is fetched on."""
         partition = wanted.partition
-        if not wanted.is_awaited or len(records) > SMALL_BYTES:
+        if not wanted.is_awaited() or len(records) > _SMALL_BYTES:
             return False
         if (
             partition.start.number != wanted.number

@@ -36,11 +36,14 @@ cdef class FetchRequest(ClientRequest):
     cdef public dict asked
     cdef public int64_t bytes_max
     cdef public Wanted repeated
+    cdef public object topic
+    cdef public int64_t partition
     cdef public SessionRequest _part
     cdef public FetchTerms terms
     cdef public bytes _frame
     cdef public Py_ssize_t _opening_bytes
 
+    @cython.locals(wanted=Wanted)
     cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
     cpdef OutgoingFrame repeated_frame(
         self, int64_t number, int64_t session_epoch, int64_t offset, int64_t last_epoch

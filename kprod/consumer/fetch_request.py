@@ -162,6 +162,8 @@ class FetchRequest(ClientRequest):
         terms: The fetcher's common parameters.
         repeated: The partition that the frame names; None unless `FetchRepeat` may send the frame
             again with another offset.
+        topic: Its topic's id as an integer; 0 if there is none.
+        partition: Its index; −1 if there is none.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - its attributes; keywords cost time
@@ -196,6 +198,8 @@ class FetchRequest(ClientRequest):
         self.session: FetchSession = session
         self.bytes_max: int = bytes_max
         self.repeated: Wanted | None = None
+        self.topic: int = 0
+        self.partition: int = -1
         self._frame = b""  # the newest one, if `repeated` is set
         self._opening_bytes = 0  # the part of it before `max_bytes`
         self._part = part
@@ -206,7 +210,11 @@ class FetchRequest(ClientRequest):
         """See `ClientRequest.encode`."""
         part, terms = self._part, self.terms
         if version >= LONE_FETCH_FROM and part.is_lone:
-            self.repeated = part.wanted if version >= IDS_FIRST_VERSION else None
+            wanted = part.wanted
+            if wanted is not None and version >= IDS_FIRST_VERSION:
+                self.repeated = wanted
+                self.topic = wanted.topic_id.int
+                self.partition = wanted.partition.key.partition
             self._opening_bytes = len(terms.opening(version, client_id))
             self._frame = terms.frame(part, self.bytes_max, version, correlation_id, client_id)
             return OutgoingFrame([self._frame])

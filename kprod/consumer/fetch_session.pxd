@@ -15,6 +15,8 @@ cdef class Wanted:
     cdef public int64_t last_epoch
     cdef public int64_t bytes_max
 
+    @cython.locals(partition=AssignedPartition)
+    cpdef bint is_awaited(self) except -1
     cpdef move(self, int64_t offset, int64_t last_epoch)
     cpdef bint is_sent_like(self, Wanted other) except -1
 

@@ -73,9 +73,8 @@ class Wanted:
         self.last_epoch: int = last_epoch
         self.bytes_max: int = bytes_max
 
-    @property
     def is_awaited(self) -> bool:
-        """Whether records from this offset are awaited, which a change of position ends."""
+        """Return whether records from this offset are awaited; a change of position ends it."""
         partition = self.partition
         return (
             partition.number == self.number

@@ -257,7 +257,7 @@ class Fetcher:
         by_id = outcome.version >= IDS_FIRST_VERSION
         name: Any = names.get(topic) if by_id else topic
         wanted = wanted_in(asked, name, answer.partition)
-        if wanted is None or (by_id and wanted.topic_id.int != topic) or not wanted.is_awaited:
+        if wanted is None or (by_id and wanted.topic_id.int != topic) or not wanted.is_awaited():
             return
         partition = wanted.partition
         self._listener.works(partition)
@@ -289,7 +289,7 @@ class Fetcher:
                 if wanted is None or (names and wanted.topic_id.int != topic["topic_id"].int):
                     continue  # not requested
                 memory.size_bytes += len(answer["records"] or b"")
-                if not wanted.is_awaited:
+                if not wanted.is_awaited():
                     continue
                 block = self._look_at(wanted, answer, outcome, memory)
                 if block is not None:
@@ -358,7 +358,7 @@ class Fetcher:
     def _take_cut_off(self, wanted: Wanted, now_ms: int) -> None:
         """Count a response without a whole batch; the broker must send one, and may do so later."""
         partition = wanted.partition
-        if not wanted.is_awaited:
+        if not wanted.is_awaited():
             return
         partition.cut_off_count += 1
         if partition.cut_off_count >= _CUT_OFF_MAX:

@@ -59,9 +59,9 @@ class OpenBlock:
             terms: Rules for decoding records.
         """
         self.fetched: FetchedBlock = fetched
-        self.partition: AssignedPartition = fetched.partition
-        self.next_offset: int = fetched.offset
-        self._start_offset: int = fetched.offset
+        self.partition: AssignedPartition = self.fetched.partition
+        self.next_offset: int = self.fetched.offset
+        self._start_offset: int = self.next_offset
         self.epoch: int = NO_EPOCH
         self.is_done: bool = False
         self._terms = terms

@@ -1,5 +1,6 @@
 # The types of parts.py, which is compiled as it stands.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.clock cimport SystemClock
@@ -42,6 +43,8 @@ cdef class ConsumerParts:
     cdef public object thread
 
     cpdef check_open(self)
+
+    @cython.locals(seconds=double)
     cpdef object until_ms(self, object timeout)
     cpdef wait(self, object is_ready, object until_ms)
 

@@ -130,7 +130,10 @@ class ConsumerParts:
             ValueError: The timeout is negative or not a number.
         """
         check_timeout(timeout)
-        return None if timeout is None else self.clock.now_ms() + round(timeout * 1_000)
+        if timeout is None:
+            return None
+        seconds = timeout
+        return self.clock.now_ms() + int(seconds * 1_000 + 0.5)
 
     def api_limit(self, timeout: float | None) -> float:
         """Return how long a call may wait, in seconds.

@@ -18,6 +18,7 @@ cdef class Reading:
     cdef public bint _is_forked
     cdef public bint _intercepts
     cdef public bint _resets_offsets
+    cdef public Py_ssize_t _usual_count
     cdef public object _usual_call
     cdef public object _wakes
 
@@ -33,8 +34,10 @@ cdef class Reading:
     @cython.locals(chunk=object)
     cpdef _check(self, object ident)
 
-    @cython.locals(activity=Activity, parts=ConsumerParts)
+    @cython.locals(activity=Activity, parts=ConsumerParts, is_usual=cython.bint)
     cpdef _read(self, object call, object until_ms, bint runs_steps)
+
+    cpdef object _finished(self, object call, object taken)
 
     @cython.locals(direct_read=DirectRead)
     cpdef _wait(self, object until_ms)

@@ -65,7 +65,8 @@ class Reading:
         config = parts.config
         self._intercepts = not parts.interceptors.is_empty
         self._resets_offsets = config.auto_offset_reset.name != "none"
-        self._usual_call = self._records_call(config.max_poll_records)
+        self._usual_count: int = config.max_poll_records
+        self._usual_call: ReadCall[Any, Any] = self._records_call(self._usual_count)
         self._wakes = self.has_news  # bound once, not for each wait
 
     def forget_reader(self) -> None:
@@ -154,7 +155,7 @@ class Reading:
         try:
             self._parts.alone.enter(claim)
             taken = self._read(call, until_ms, runs_steps)
-            result = call.finish(taken)
+            result: Result = self._finished(call, taken)
             run_handlers()  # of signals that arrived while compiled code decoded the records
         except BaseException:
             self.abandon(claim)
@@ -229,7 +230,7 @@ class Reading:
         call: ReadCall[Taken, Result],
         until_ms: int | None,
         runs_steps: bool,  # noqa: FBT001
-    ) -> Taken:
+    ) -> Any:  # noqa: ANN401 - what `call` takes
         parts = self._parts
         activity = parts.activity
         activity.count += 1
@@ -245,7 +246,9 @@ class Reading:
                 self._is_woken = False
                 raise WakeupError("wakeup() was called; poll again to continue")
             self._check_offsets()
-            taken = call.take()
+            # The usual call is made in C: it is made for each record that is waited for.
+            is_usual = call is self._usual_call
+            taken: Any = parts.hand_over.take(self._usual_count) if is_usual else call.take()
             if taken:
                 return taken
             parts.hand_over.drop_parked(self._restart)
@@ -259,6 +262,11 @@ class Reading:
                 self._wait(until_ms)
             finally:
                 activity.is_waiting = False
+
+    def _finished(self, call: ReadCall[Any, Any], taken: Any) -> Any:  # noqa: ANN401 - as above
+        if call is self._usual_call and not self._intercepts:
+            return taken
+        return call.finish(taken)
 
     def _wait(self, until_ms: int | None) -> None:
         direct_read = self._parts.direct_read

@@ -23,6 +23,7 @@ cdef class InFlightRequests:
 
     cpdef add(self, InFlightRequest request)
     cpdef bint is_oldest(self, InFlightRequest request) except -1
+    cpdef bint is_only(self, InFlightRequest request) except -1
     cpdef bint has_room(self, Py_ssize_t count_max) except -1
     cpdef InFlightRequest oldest(self, int64_t correlation_id)
     cpdef complete_oldest(self)

@@ -117,6 +117,17 @@ class InFlightRequests:
         """
         return bool(self._requests) and self._requests[-1] is request
 
+    def is_only(self, request: InFlightRequest) -> bool:
+        """Whether a request is in flight, and no other.
+
+        Args:
+            request: Any request.
+
+        Returns:
+            False also for a request that is no longer in flight.
+        """
+        return len(self._requests) == 1 and self._requests[0] is request
+
     def oldest(self, correlation_id: int) -> InFlightRequest:
         """Return the request that a response belongs to.
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from kprod.network.channel cimport Channel
 from kprod.network.connection cimport NodeConnection
-from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
+from kprod.network.in_flight cimport InFlightRequest
 from kprod.network.socket_wait cimport SocketWait
 
 
@@ -21,9 +21,7 @@ cdef class ResponseWait:
     cpdef set_request(self, NodeConnection connection)
     cpdef clear_request(self)
 
-    @cython.locals(
-        connection=NodeConnection, in_flight=InFlightRequest, requests=InFlightRequests
-    )
+    @cython.locals(connection=NodeConnection, in_flight=InFlightRequest)
     cpdef bint is_only_in_flight(self) except -1
 
     @cython.locals(connection=NodeConnection, channel=Channel, socket_wait=SocketWait)

@@ -82,8 +82,7 @@ class ResponseWait:
         connection, in_flight = self.connection, self.in_flight
         if connection is None or in_flight is None or connection.channel is not self._channel:
             return False
-        requests = connection.requests
-        return requests.newest is in_flight and requests.is_oldest(in_flight)
+        return connection.requests.is_only(in_flight)
 
     def pause_selector(self) -> bool:
         """Make the selector stop watching the connection; only if `is_only_in_flight`.
