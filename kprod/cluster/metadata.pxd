@@ -26,6 +26,7 @@ cdef class Metadata(AwaitedVersion):
 
     cpdef bint is_in_use(self, str topic) except -1
     cpdef add_topic(self, str topic, int64_t now_ms)
+
     @cython.locals(due_at_ms=int64_t)
     cpdef int64_t update_due_in_ms(self, int64_t now_ms) except -1
     cpdef bint rebootstrap_is_due(self, int64_t now_ms) except -1

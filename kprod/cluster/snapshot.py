@@ -51,12 +51,21 @@ class PartitionSnapshot(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """The leader of a partition, as a Produce or Fetch response names it (KIP-951)."""
+    """The leader of a partition, as a Produce or Fetch response names it (KIP-951).
+
+    Attributes:
+        topic: The topic's name.
+        partition: Index of the partition.
+        leader_id: Node id of the leader.
+        leader_epoch: Its epoch.
+        topic_id: Id of the topic that was asked for; all zero if the request named no id.
+    """
 
     topic: str
     partition: int
     leader_id: int
     leader_epoch: int
+    topic_id: uuid.UUID = NO_TOPIC_ID
 
 
 class TopicSnapshot(NamedTuple):
@@ -114,7 +123,7 @@ class TopicSnapshot(NamedTuple):
         Returns:
             This snapshot, with the older one's entry wherever its epoch is higher.
         """
-        if older is None or self._was_made_anew_since(older):
+        if older is None or self.is_another_than(older.topic_id):
             return self
         if all(map(operator.le, older.leader_epochs, self.leader_epochs)):
             return older if older == self else self
@@ -151,11 +160,16 @@ class TopicSnapshot(NamedTuple):
         count = self.partition_count
         return self._replace(leader_ids=(NO_LEADER,) * count, leader_epochs=(NO_EPOCH,) * count)
 
-    def _was_made_anew_since(self, older: "TopicSnapshot") -> bool:
-        return self.topic_id != older.topic_id and NO_TOPIC_ID not in {
-            self.topic_id,
-            older.topic_id,
-        }
+    def is_another_than(self, topic_id: uuid.UUID) -> bool:
+        """Whether an id belongs to another topic of the same name, deleted or made since.
+
+        Args:
+            topic_id: Any id; all zero if it is unknown, so that nothing can be said.
+
+        Returns:
+            True if both ids are known and differ.
+        """
+        return self.topic_id != topic_id and NO_TOPIC_ID not in {self.topic_id, topic_id}
 
     def _patched(self, partitions: Iterable[PartitionSnapshot]) -> "TopicSnapshot":
         leader_ids, leader_epochs = list(self.leader_ids), list(self.leader_epochs)
@@ -287,12 +301,16 @@ class ClusterSnapshot(NamedTuple):
         all_nodes = {**self.nodes, **{node.node_id: node for node in nodes}}
         by_topic: dict[str, list[LeaderHint]] = {}
         for hint in hints:
-            if hint.leader_id >= 0 and hint.leader_id in all_nodes and hint.topic in self.topics:
-                by_topic.setdefault(hint.topic, []).append(hint)
+            topic = self.topics.get(hint.topic)
+            if topic is None or hint.leader_id < 0 or hint.leader_id not in all_nodes:
+                continue
+            if topic.is_another_than(hint.topic_id):
+                continue  # its epochs would outlast those of the topic that was made in its place
+            by_topic.setdefault(hint.topic, []).append(hint)
         topics = dict(self.topics)
-        for topic, topic_hints in by_topic.items():
-            topics[topic] = topics[topic].with_leaders(topic_hints)
-        if all(topics[topic] is self.topics[topic] for topic in by_topic):
+        for name, topic_hints in by_topic.items():
+            topics[name] = topics[name].with_leaders(topic_hints)
+        if all(topics[name] is self.topics[name] for name in by_topic):
             return self
         return self._replace(nodes=MappingProxyType(all_nodes), topics=MappingProxyType(topics))
 

@@ -23,7 +23,7 @@ from kprod._core.wire.fetch_frames import (
 )
 from kprod._core.wire.wire_bounds import Bounds
 from kprod._core.wire.wire_plan import encode_uvarint
-from kprod.cluster.snapshot import LeaderHint
+from kprod.cluster.snapshot import NO_TOPIC_ID, LeaderHint
 from kprod.config import FetchSettings
 from kprod.consumer.fetch_session import (
     IDS_FIRST_VERSION,
@@ -325,7 +325,8 @@ def leader_hints(body: Mapping[str, Any], names: Mapping[int, str] | None) -> li
             name = topic["topic"] if names is None else names.get(topic["topic_id"].int)
             if name and leader and leader["leader_id"] >= 0:
                 index, epoch = answer["partition_index"], leader["leader_epoch"]
-                hints.append(LeaderHint(name, index, leader["leader_id"], epoch))
+                topic_id = topic.get("topic_id", NO_TOPIC_ID)
+                hints.append(LeaderHint(name, index, leader["leader_id"], epoch, topic_id))
     return hints
 
 

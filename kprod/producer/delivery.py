@@ -138,7 +138,7 @@ class Delivery:
         if isinstance(outcome.body, list):
             return named_acknowledgements(outcome.body, topic_names, outcome.version)
         answers, names_errors = read_responses(outcome.body, topic_names, outcome.version)
-        if names_errors and (hints := leader_hints(answers)):
+        if names_errors and (hints := leader_hints(answers, topic_names, outcome.version)):
             self._metadata.apply_leader_hints(hints, nodes_named(outcome.body))
         return answers
 

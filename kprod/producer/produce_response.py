@@ -12,8 +12,9 @@ KIP-516 for topic ids, KIP-951 for leader hints; kprod's departure 18.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
-from kprod.cluster.snapshot import LeaderHint
+from kprod.cluster.snapshot import NO_TOPIC_ID, LeaderHint
 from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
 from kprod.producer.batch import ProducerBatch
@@ -104,17 +105,25 @@ def read_responses(
     return answers, names_errors
 
 
-def leader_hints(answers: Answers) -> list[LeaderHint]:
+def leader_hints(
+    answers: Answers, topic_names: Mapping[int, str], version: int
+) -> list[LeaderHint]:
     """Return the new leaders of rejected partitions, as far as the response has them.
 
     Args:
         answers: Entries by topic and partition.
+        topic_names: As for `read_responses`.
+        version: The response's version.
 
     Returns:
         The hints; usually none.
     """
+    by_id = version >= PRODUCE_VERSION_BY_ID
+    ids = {name: UUID(int=number) for number, name in topic_names.items()} if by_id else {}
     return [
-        LeaderHint(topic, index, leader["leader_id"], leader["leader_epoch"])
+        LeaderHint(
+            topic, index, leader["leader_id"], leader["leader_epoch"], ids.get(topic, NO_TOPIC_ID)
+        )
         for (topic, index), answer in answers.items()
         if topic is not None
         and answer["error_code"]

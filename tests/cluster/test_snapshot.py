@@ -1,6 +1,7 @@
 """Immutable pictures of the cluster."""
 
 import sys
+from uuid import UUID
 
 import pytest
 
@@ -106,6 +107,16 @@ def test_hints_with_a_higher_epoch_are_taken() -> None:
     assert hinted.topics["orders"].leader_ids == (2, 1, 7, 1)
     assert hinted.leader_of("orders", 2) == Node(7, "new", 1)
     assert snapshot.topics["orders"].leader_ids == (1, 1, 1, 1)
+
+
+def test_hints_of_a_deleted_topic_are_ignored() -> None:
+    """The epochs of a topic of the same name would outlast the new one's, which begin at 0."""
+    made = cluster(topic((1, 0), topic_id=2))
+
+    assert made.with_hints([LeaderHint("orders", 0, 2, 7, UUID(int=1))], []) is made
+    for topic_id in (UUID(int=2), NO_TOPIC_ID):
+        hinted = made.with_hints([LeaderHint("orders", 0, 2, 7, topic_id)], [])
+        assert hinted.topics["orders"].leader_ids == (2,)
 
 
 def test_hints_that_say_nothing_new_change_nothing() -> None:
