@@ -88,7 +88,7 @@ class AsyncReading:
                 if self._is_ended:
                     raise ClosedError("the consumer is closed; make another")
                 if not are_done:
-                    return call.finish(call.nothing)
+                    return call.finish(call.nothing())
                 is_last = until_s is not None and loop.time() >= until_s
                 found = self._attempt(call, is_last=is_last)
                 if found is not None:

@@ -62,7 +62,7 @@ def _fetched(consumer: Consumer, partition: TopicPartition, end: int) -> Iterato
     limit_ms = parts.config.default_api_timeout_ms
     read_ms = parts.clock.now_ms()
     while True:
-        call = ReadCall(lambda: _take(parts.buffer), _same, None)
+        call = ReadCall(lambda: _take(parts.buffer), _same, _no_block)
         block = engine.read(call, parts.until_ms(_POLL_S))
         if block is not None:
             yield block.records
@@ -97,6 +97,10 @@ def last_offset_of(entry: LogEntry) -> int:
         The offset of its last record.
     """
     return entry.offset if isinstance(entry, MessageEntry) else entry.last_offset
+
+
+def _no_block() -> None:
+    """Return what there is instead of a block."""
 
 
 def _same(block: FetchedBlock | None) -> FetchedBlock | None:

@@ -51,7 +51,7 @@ def arrow_call(
     _check("max_bytes", max_bytes)
     columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
     take = partial(engine.parts.hand_over.take_columns, columns, max_rows, max_bytes)
-    return ReadCall(take, lambda _: record_batch(columns), 0)
+    return ReadCall(take, lambda _: record_batch(columns), int)
 
 
 def _check(name: str, given: object) -> None:

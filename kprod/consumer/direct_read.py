@@ -277,7 +277,7 @@ class DirectRead(SleepHook):
         now_ms = self._clock.now_ms()
         self._buffer.take_freed()
         request = in_flight.request
-        if isinstance(request, FetchRequest) and self._repeat.accepts(request, answer, now_ms):
+        if isinstance(request, FetchRequest) and self._is_usual(request, answer, now_ms):
             self._send_again(request, frame, answer, now_ms)
             is_sent = True
         else:
@@ -294,6 +294,13 @@ class DirectRead(SleepHook):
             client.wakeup()
         return _TAKEN
 
+    def _is_usual(self, request: FetchRequest, answer: LoneFetch, now_ms: int) -> bool:
+        """Whether the request can be sent again; not if memory is too short to find out."""
+        try:
+            return self._repeat.accepts(request, answer, now_ms)
+        except MemoryError:
+            return False
+
     def _send_again(
         self, request: FetchRequest, frame: Frame, answer: LoneFetch, now_ms: int
     ) -> None:
@@ -301,8 +308,8 @@ class DirectRead(SleepHook):
         connection, in_flight = self._response_wait.connection, self._response_wait.in_flight
         assert connection is not None and in_flight is not None  # noqa: S101, PT018 - as in `_take`
         self._response_wait.discard(frame)
-        connection.count_response(frame)
         try:
+            connection.count_response(frame)
             self._repeat.run(connection, in_flight, request, answer, now_ms)
         except Exception as error:  # noqa: BLE001 - most likely a MemoryError
             fail_later(connection, error)

@@ -10,6 +10,7 @@ Thread-safety: one thread at a time; `wakeup` from any thread.
 Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
 """
 
+import sys
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from kprod.errors import ConcurrentPoll, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
+_OFFSET_MAX = 2**63 - 2
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
 
@@ -35,13 +37,13 @@ class ReadCall(NamedTuple, Generic[Taken, Result]):
     Attributes:
         take: Returns a true value when there are records.
         finish: Converts what `take` returned.
-        nothing: The result of `take` without records.
+        nothing: Returns what `take` returns without records; new each time, as it may be changed.
         raises_problem: Whether to raise a problem of a topic at the deadline.
     """
 
     take: Callable[[], Taken]
     finish: Callable[[Taken], Result]
-    nothing: Taken
+    nothing: Callable[[], Taken]
     raises_problem: bool = True
 
 
@@ -100,7 +102,7 @@ class Reading:
         return self._records_call(_count_of(max_records))
 
     def _records_call(self, count: int) -> ReadCall[list[Any], list[Any]]:
-        return ReadCall(partial(self._take, count), self._intercepted, [])
+        return ReadCall(partial(self._take, count), self._intercepted, list)
 
     def _take(self, count: int) -> list[Any]:
         return self._parts.hand_over.take(count)
@@ -187,7 +189,7 @@ class Reading:
         """Return the read of an iterator's chunk; False if the interceptors leave no record."""
         parts = self._parts
         take = partial(self._take_from_one, parts.config.max_poll_records)
-        return ReadCall(take, self._chunk_of, [], raises_problem=False)
+        return ReadCall(take, self._chunk_of, list, raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
         if not records or not self._intercepts:
@@ -205,6 +207,10 @@ class Reading:
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes
         """Implement `Consumer.skip`."""
+        if not 0 <= record.offset < _OFFSET_MAX:
+            raise ValueError(
+                f"no record follows offset {record.offset}, which skip was called with"
+            )
         with self._parts.alone:
             found = self._parts.assignment.of(TopicPartition(record.topic, record.partition))
             if not self._parts.hand_over.skip(found, record.offset):
@@ -239,7 +245,7 @@ class Reading:
             if runs_steps:
                 parts.steps_until_ms = until_ms
                 if not parts.mailbox.run_steps():
-                    return call.nothing
+                    return call.nothing()
             if parts.group is not None:
                 parts.group.check()
             if self._is_woken:
@@ -306,4 +312,4 @@ def _count_of(given: object) -> int:
         raise TypeError(f"max_records is a whole number, not {type(given).__name__}")
     if given < 1:
         raise ValueError(f"max_records must be 1 or more, not {given}")
-    return given
+    return min(given, sys.maxsize)

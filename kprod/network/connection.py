@@ -199,7 +199,8 @@ class NodeConnection:
         """
         channel = self.channel
         assert channel is not None  # noqa: S101 - a request is in flight
-        in_flight.deadline_ms += now_ms - in_flight.sent_at_ms
+        timeout_ms = in_flight.request.timeout_ms or self._context.request_timeout_ms
+        in_flight.deadline_ms = now_ms + timeout_ms
         in_flight.sent_at_ms = self._last_active_ms = now_ms
         in_flight.correlation_id = number
         in_flight.frame = frame

@@ -1,5 +1,6 @@
 # The types of socket_wait.py, which is compiled as it stands.
 
+cimport cython
 
 from kprod._core.socket_io.epoll_calls cimport wait_for_one
 
@@ -20,6 +21,8 @@ cdef class EpollSocketWait(SocketWait):
     cdef public object _wakeup_fd
 
     cpdef watch(self, object transport)
+
+    @cython.locals(left_ms=cython.int)
     cpdef wait(self, double timeout_s)
     cpdef wake(self)
     cpdef close_after_fork(self)

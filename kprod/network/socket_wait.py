@@ -94,8 +94,10 @@ class EpollSocketWait(SocketWait):
 
     def wait(self, timeout_s: float) -> None:
         """See `SocketWait.wait`."""
+        left_ms = int(timeout_s * 1_000 + 0.999)  # rounded up, so that no wait is too short
         try:
-            wait_for_one(self._descriptor, timeout_s)
+            while left_ms >= 0:  # after a signal again, by the descriptor that there is now
+                left_ms = wait_for_one(self._descriptor, left_ms)
         except OSError:
             if self._descriptor >= 0:
                 raise

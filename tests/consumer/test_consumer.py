@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer import Consumer
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.consumer_metrics import GROUP, ROWS
+from kprod.consumer.mailbox import StepUnfinished
 from kprod.errors import (
     ClosedError,
     ConcurrentPoll,
@@ -95,6 +98,34 @@ def test_latest_reads_only_what_comes(cluster: EmbeddedCluster) -> None:
         assert consumer.position(T0) == 5
         fill(cluster, "t", 2)
         assert offsets(poll_count(consumer, 2)) == [5, 6]
+
+
+def test_an_empty_result_is_a_new_list(cluster: EmbeddedCluster) -> None:
+    """Also where a step for the polling thread is unfinished: the application may add to it."""
+
+    def step() -> None:
+        raise StepUnfinished
+
+    with consumer_of(cluster) as consumer:
+        consumer.assign([T0])
+        engine_of(consumer).parts.mailbox.hand(step)
+        for _ in range(2):
+            records: list[Any] = consumer.poll(0)
+            assert records == []
+            records.append("the application's")
+        assert consumer.poll(0, max_records=5) == []
+
+
+def test_a_record_that_none_can_follow_is_not_skipped(cluster: EmbeddedCluster) -> None:
+    """The position behind it would be no offset; the consumer reads on."""
+    with consumer_of(cluster) as consumer:
+        consumer.assign([T0])
+        for offset in (2**63 - 1, 2**80, -1):
+            record = SimpleNamespace(topic="t", partition=0, offset=offset)
+            with pytest.raises(ValueError, match="no record follows"):
+                consumer.skip(record)
+        fill(cluster, "t", 1)
+        assert [record.offset for record in poll_count(consumer, 1)] == [0]
 
 
 def test_by_duration_begins_at_a_time(cluster: EmbeddedCluster) -> None:

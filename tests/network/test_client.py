@@ -273,6 +273,20 @@ def test_a_request_that_is_sent_again_is_one_request() -> None:
     assert len(world.timer) == before
 
 
+def test_a_throttle_lengthens_one_sending_only() -> None:
+    """The request that is sent again has its usual time."""
+    world, _ = ready_world(request_timeout_ms=1_000)
+    world.send(1)
+    connection = world.client.connections.by_node_id[1]
+    connection._throttle(50)
+    in_flight = connection.requests.newest
+    assert in_flight is not None
+    assert in_flight.deadline_ms - in_flight.sent_at_ms == 1_050
+    world.clock.advance(100)
+    _send_again(world)
+    assert in_flight.deadline_ms - in_flight.sent_at_ms == 1_000
+
+
 def test_answered_requests_leave_no_timer() -> None:
     """Only the idle deadline of each connection stays."""
     world, peer = ready_world()

@@ -7,7 +7,7 @@ Source: RecordBatch and LegacyRecord (clients 4.3.1) for the positions of the fi
 """
 
 cimport cython
-from cpython.memoryview cimport PyMemoryView_GET_BUFFER
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
 
 from kprod._core.endian cimport load_int32, load_int64
@@ -56,16 +56,25 @@ cpdef BatchEnd last_batch(memoryview records):
 
     Returns:
         The end; None if there is no whole batch.
+
+    Raises:
+        BufferError: The view has gaps.
+        ValueError: It was released.
     """
-    cdef const unsigned char* start
-    cdef Py_ssize_t at = 0
-    cdef Py_ssize_t last = -1
-    cdef Py_ssize_t size
-    cdef int32_t length
+    cdef Py_buffer view
     if records is None:
         return None
-    start = <const unsigned char*>PyMemoryView_GET_BUFFER(records).buf
-    size = PyMemoryView_GET_BUFFER(records).len
+    PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
+    try:
+        return _last_of(<const unsigned char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef BatchEnd _last_of(const unsigned char* start, Py_ssize_t size):
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t last = -1
+    cdef int32_t length
     while size - at >= LOG_OVERHEAD_BYTES:
         length = load_int32(start + at + BATCH_LENGTH_OFFSET)
         if length < 0 or length > size - at - LOG_OVERHEAD_BYTES:
@@ -84,7 +93,7 @@ cdef BatchEnd _end_of(const unsigned char* batch, Py_ssize_t size):
         end.leader_epoch = load_int32(batch + PARTITION_LEADER_EPOCH_OFFSET)
         delta = load_int32(batch + LAST_OFFSET_DELTA_OFFSET)
     if offset < 0:
-        end.next_offset = offset
+        end.next_offset = 0  # no position is below it
     elif offset > INT64_MAX - 1 - max(delta, 0):
         end.next_offset = INT64_MIN
     else:

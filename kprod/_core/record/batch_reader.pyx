@@ -294,6 +294,8 @@ cdef class RecordBatch:
         Returns:
             Whether they are equal.
         """
+        if self._hold is None:
+            raise TypeError("a RecordBatch comes from a BatchReader")
         # A view of the memory, which the hold keeps, costs less than a slice of the reader's view.
         return crc32c(PyMemoryView_FromMemory(
             <char*>self._start + ATTRIBUTES_OFFSET,

@@ -11,7 +11,6 @@ Source: epoll_ctl(2), epoll_wait(2); PEP 475 for interrupted waits.
 
 from cpython.exc cimport PyErr_CheckSignals, PyErr_SetFromErrno
 from libc.errno cimport EINTR, errno
-from libc.math cimport ceil
 from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from *:
@@ -51,7 +50,7 @@ cdef extern from *:
     int64_t kprod_epoll_now_ms() noexcept
 
 cdef enum:
-    MS_PER_S = 1_000
+    ENDED = -1
 
 
 cpdef change_events(int epoll_descriptor, int descriptor, uint32_t events):
@@ -69,30 +68,28 @@ cpdef change_events(int epoll_descriptor, int descriptor, uint32_t events):
         PyErr_SetFromErrno(OSError)
 
 
-cpdef wait_for_one(int epoll_descriptor, double timeout_s):
-    """Wait until an epoll has an event; the GIL is released. Signal handlers run meanwhile.
+cpdef int wait_for_one(int epoll_descriptor, int timeout_ms) except -2:
+    """Wait until an epoll has an event, or a signal arrives, whose handler runs; without the GIL.
 
     Args:
         epoll_descriptor: An epoll.
-        timeout_s: Seconds, from 0 to an hour.
+        timeout_ms: Maximum wait, from 0.
+
+    Returns:
+        -1 at an event or the end; after a signal the time left, from 0: the handler may have
+        closed the epoll, or forked, and its number may be another's now.
 
     Raises:
         BaseException: A signal handler raised it.
         OSError: The call failed, for example since the epoll is closed.
     """
-    cdef int timeout_ms = <int>ceil(timeout_s * MS_PER_S)
-    cdef int64_t ends_ms = -1
+    cdef int64_t ends_ms = kprod_epoll_now_ms() + max(timeout_ms, 0)
     cdef int count
-    while True:
-        if ends_ms < 0:
-            ends_ms = kprod_epoll_now_ms() + timeout_ms
-        with nogil:
-            count = kprod_epoll_wait(epoll_descriptor, timeout_ms)
-        if count >= 0:
-            return
-        if errno != EINTR:  # kept while the GIL is acquired
-            PyErr_SetFromErrno(OSError)
-        PyErr_CheckSignals()
-        timeout_ms = <int>(ends_ms - kprod_epoll_now_ms())
-        if timeout_ms < 0:
-            return
+    with nogil:
+        count = kprod_epoll_wait(epoll_descriptor, max(timeout_ms, 0))
+    if count >= 0:
+        return ENDED
+    if errno != EINTR:  # kept while the GIL is acquired
+        PyErr_SetFromErrno(OSError)
+    PyErr_CheckSignals()
+    return <int>max(ends_ms - kprod_epoll_now_ms(), 0)

@@ -195,7 +195,7 @@ cpdef bytes repeated_fetch_frame(
     cdef bytes copied
     cdef unsigned char* start
     cdef unsigned char* at
-    if opening_bytes < 0 or PyBytes_GET_SIZE(frame) < opening_bytes + OFFSET_AT + 12:
+    if opening_bytes < 0 or opening_bytes > PyBytes_GET_SIZE(frame) - OFFSET_AT - 12:
         raise ValueError(f"a frame of {len(frame)} bytes names no partition")
     copied = PyBytes_FromStringAndSize(PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
     start = <unsigned char*>PyBytes_AS_STRING(copied)

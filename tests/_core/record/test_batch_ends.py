@@ -59,13 +59,28 @@ def test_an_impossible_length_ends_the_search(length: int) -> None:
 
 
 def test_the_last_offset_there_is() -> None:
-    """Nothing can follow it; an offset below 0 follows no position either."""
+    """Nothing can follow it; after an offset below 0 no position can be."""
     assert _end(_batch(OFFSET_MAX - 3)) == (OFFSET_MAX, 5)
     for offset in (OFFSET_MAX - 2, OFFSET_MAX):
         assert _end(_batch(offset)) == (NONE_FOLLOWS, 5)
     assert _end(_message(OFFSET_MAX)) == (NONE_FOLLOWS, -1)
-    assert _end(_batch(-1)) == (-1, 5)
-    assert _end(_batch(-(2**63))) == (-(2**63), 5)
+    for offset in (-1, -(2**63)):
+        assert _end(_batch(offset)) == (0, 5)
+
+
+@pytest.mark.parametrize("step", [2, -1])
+def test_a_view_with_gaps_is_refused(step: int) -> None:
+    """Else bytes outside of it would be read."""
+    with pytest.raises(BufferError):
+        last_batch(memoryview(bytes(64))[::step])
+
+
+def test_a_released_view_is_refused() -> None:
+    """Its memory may be another's."""
+    view = memoryview(bytearray(64))
+    view.release()
+    with pytest.raises(ValueError, match="released"):
+        last_batch(view)
 
 
 @given(st.binary(max_size=300))

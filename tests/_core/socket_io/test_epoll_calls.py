@@ -46,13 +46,14 @@ def test_a_wait_ends_with_an_event(pipe: tuple[int, int]) -> None:
     with select.epoll() as epoll:
         epoll.register(reads, select.EPOLLIN)
         os.write(writes, b"x")
-        wait_for_one(epoll.fileno(), 3_600)
+        assert wait_for_one(epoll.fileno(), 3_600_000) == -1
         assert os.read(reads, 2) == b"x"
-        wait_for_one(epoll.fileno(), 0)
+        assert wait_for_one(epoll.fileno(), 0) == -1
+        assert wait_for_one(epoll.fileno(), -5) == -1
 
 
 def test_a_signal_handler_runs_during_a_wait(pipe: tuple[int, int]) -> None:
-    """One that returns does not end the wait; one that raises does."""
+    """After one that returns, the time left is told; the exception of another is raised."""
     rung: list[int] = []
 
     def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature
@@ -66,8 +67,9 @@ def test_a_signal_handler_runs_during_a_wait(pipe: tuple[int, int]) -> None:
         with select.epoll() as epoll:
             epoll.register(reads, select.EPOLLIN)
             signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+            assert 3_000_000 < wait_for_one(epoll.fileno(), 3_600_000) < 3_600_000
             with pytest.raises(Rung):
-                wait_for_one(epoll.fileno(), 3_600)
+                wait_for_one(epoll.fileno(), 3_600_000)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -82,8 +84,10 @@ def test_an_interrupted_wait_is_not_longer(pipe: tuple[int, int]) -> None:
         with select.epoll() as epoll:
             epoll.register(reads, select.EPOLLIN)
             signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-            began_ms = SystemClock().now_ms()
-            wait_for_one(epoll.fileno(), 0.1)
+            began_ms, left_ms, rounds = SystemClock().now_ms(), 100, 0
+            while left_ms >= 0:
+                left_ms, rounds = wait_for_one(epoll.fileno(), left_ms), rounds + 1
+            assert rounds > 3
             assert SystemClock().now_ms() - began_ms >= 99  # both clocks are cut to milliseconds
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

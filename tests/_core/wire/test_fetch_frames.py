@@ -1,5 +1,6 @@
 """Fetches of one partition, against the table-driven codec; all others are not for here."""
 
+import sys
 from typing import Any
 from uuid import UUID
 
@@ -124,8 +125,9 @@ def test_a_repeated_frame_equals_a_new_one(
 
 def test_a_frame_that_names_nothing_is_not_repeated() -> None:
     """The fields would be beyond its end."""
-    with pytest.raises(ValueError, match="names no partition"):
-        repeated_fetch_frame(bytes(30), 0, 1, 1, 1, 1)
+    for size_bytes, opening_bytes in [(30, 0), (100, 80), (100, sys.maxsize), (100, -1)]:
+        with pytest.raises(ValueError, match="names no partition"):
+            repeated_fetch_frame(bytes(size_bytes), opening_bytes, 1, 1, 1, 1)
 
 
 def _response(version: int, topics: list[Any], **more: object) -> bytes:
