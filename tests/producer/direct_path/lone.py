@@ -187,3 +187,4 @@ def hook_next_write(producer: kprod.Producer, call: Callable[[], object]) -> Non
     (node_id,) = [n for n, c in client.connections.by_node_id.items() if c.channel and n >= 0]
     channel: Any = client.connections.by_node_id[node_id].channel
     channel.transport = _HookedTransport(channel.transport, call)
+    channel._plain = None  # whose methods are called in C
