@@ -45,7 +45,7 @@ from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
-_NEVER_MS = NEVER_MS
+_NEVER_MS = NEVER_MS  # a C integer: see the `.pxd`
 _NO_RESPONSE = "no broker has answered yet"
 _BROKERS_RESPOND = "the brokers respond, but have not given it"
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more

@@ -50,6 +50,19 @@ class PartitionSnapshot(NamedTuple):
     in_sync_replicas: tuple[int, ...]
 
 
+def are_other_topics(one: uuid.UUID, other: uuid.UUID) -> bool:
+    """Whether two ids belong to different topics, although both were found by the same name.
+
+    Args:
+        one: A topic's id; all zero if it is unknown.
+        other: The same of the other one.
+
+    Returns:
+        True if both ids are known and differ: the topic was deleted and created again.
+    """
+    return one != other and NO_TOPIC_ID not in {one, other}
+
+
 class LeaderHint(NamedTuple):
     """The leader of a partition, as a Produce or Fetch response names it (KIP-951).
 
@@ -123,7 +136,7 @@ class TopicSnapshot(NamedTuple):
         Returns:
             This snapshot, with the older one's entry wherever its epoch is higher.
         """
-        if older is None or self.is_another_than(older.topic_id):
+        if older is None or are_other_topics(self.topic_id, older.topic_id):
             return self
         if all(map(operator.le, older.leader_epochs, self.leader_epochs)):
             return older if older == self else self
@@ -159,17 +172,6 @@ class TopicSnapshot(NamedTuple):
         """Forget leaders and epochs, keep the number of partitions."""
         count = self.partition_count
         return self._replace(leader_ids=(NO_LEADER,) * count, leader_epochs=(NO_EPOCH,) * count)
-
-    def is_another_than(self, topic_id: uuid.UUID) -> bool:
-        """Whether an id belongs to another topic of the same name, deleted or made since.
-
-        Args:
-            topic_id: Any id; all zero if it is unknown, so that nothing can be said.
-
-        Returns:
-            True if both ids are known and differ.
-        """
-        return self.topic_id != topic_id and NO_TOPIC_ID not in {self.topic_id, topic_id}
 
     def _patched(self, partitions: Iterable[PartitionSnapshot]) -> "TopicSnapshot":
         leader_ids, leader_epochs = list(self.leader_ids), list(self.leader_epochs)
@@ -304,7 +306,7 @@ class ClusterSnapshot(NamedTuple):
             topic = self.topics.get(hint.topic)
             if topic is None or hint.leader_id < 0 or hint.leader_id not in all_nodes:
                 continue
-            if topic.is_another_than(hint.topic_id):
+            if are_other_topics(topic.topic_id, hint.topic_id):
                 continue  # its epochs would outlast those of the topic that was made in its place
             by_topic.setdefault(hint.topic, []).append(hint)
         topics = dict(self.topics)

@@ -53,7 +53,7 @@ _SLEEP_MIN_MS = 1_000  # the direct path never shortens the I/O thread's sleep b
 _RESPONSE_BYTES_MAX = 64 * 1024  # a longer response is left to the I/O thread
 _PIECES_MAX = 16  # a response that arrives in more pieces is left to the I/O thread
 _REST_MS = 10  # maximum wait for each piece but the first
-_SLICE_MS = SLICE_MS
+_SLICE_MS = SLICE_MS  # a C integer: see the `.pxd`
 _NOTHING, _INCOMPLETE, _TAKEN, _LEFT = range(4)  # a response's progress; `_LEFT`: the I/O thread's
 
 

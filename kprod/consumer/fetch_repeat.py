@@ -4,14 +4,14 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A consumer that waits for each record repeats one request, and only numbers in it change. To process
-its response and to make the next request takes `Fetcher` and `NetworkClient` more than half of the
-time that a record takes, since they expect anything. Here is the usual case alone: what they would
-change is changed in place, and the request stays in flight. `accepts` says whether it is the usual
-case; in every other one nothing is changed, and they do it.
+A consumer that waits for each record repeats one request, and only numbers in it change. `Fetcher`
+and `NetworkClient` need more than half of the time that a record takes to process its response and
+to make the next request, since they handle every case. This module handles the usual one: it
+changes the same fields in place, and the request stays in flight. `accepts` says whether it is the
+usual case; in every other one it changes nothing, and the caller uses `Fetcher`.
 
-Invariant: after `run` the state is what `Fetcher` would have left, but for the objects of the
-request, and the order of the session's partitions, which only a full request tells the broker.
+Invariant: `run` leaves the same state as `Fetcher`, except for the objects of the request, and for
+the order of the session's partitions, which only a full request sends to the broker.
 
 Thread-safety: the thread that owns the I/O thread's state (`DirectRead`).
 """
@@ -28,7 +28,7 @@ from kprod.network.client import NetworkClient
 from kprod.network.connection import NodeConnection
 from kprod.network.in_flight import InFlightRequest
 
-_SMALL_BYTES = SMALL_BYTES
+_SMALL_BYTES = SMALL_BYTES  # a C integer: see the `.pxd`
 
 
 class FetchRepeat:
@@ -50,7 +50,7 @@ class FetchRepeat:
             client: Its client.
             plan: The partitions to fetch.
             buffer: Gets the records.
-            topics: Gets to know that a partition was fetched.
+            topics: Told that a partition was fetched.
         """
         self._fetcher = fetcher
         self._client = client
@@ -142,7 +142,7 @@ class FetchRepeat:
         return end is not None and end.next_offset > wanted.offset
 
     def _has_nothing_else(self, node_id: int) -> bool:
-        """Whether no other fetch has to be thought of."""
+        """Whether no other fetch waits, and no partition may move to another broker."""
         return not (
             self._fetcher.without_batch
             or self._buffer.is_short

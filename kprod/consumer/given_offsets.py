@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kprod.consumer.assignment import as_partition
+from kprod.consumer.position import OFFSET_MAX
 from kprod.model import OffsetAndMetadata, TopicPartition
 
-_OFFSET_MAX = 2**63 - 2
 _EPOCH_MAX = 2**31 - 1
 _METADATA_BYTES_MAX = 2**15 - 1  # the protocol's longest text
 
@@ -62,8 +62,8 @@ def _checked(given: object) -> OffsetAndMetadata:
     it = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)  # type: ignore[arg-type]  # checked below
     if not isinstance(it.offset, int) or isinstance(it.offset, bool):
         raise TypeError(f"an offset is a whole number, not {type(it.offset).__name__}")
-    if not 0 <= it.offset <= _OFFSET_MAX:
-        raise ValueError(f"an offset is from 0 to {_OFFSET_MAX}, not {it.offset}")
+    if not 0 <= it.offset <= OFFSET_MAX:
+        raise ValueError(f"an offset is from 0 to {OFFSET_MAX}, not {it.offset}")
     if not isinstance(it.metadata, str):
         raise TypeError(f"an offset's metadata is a text, not {type(it.metadata).__name__}")
     if len(it.metadata.encode()) > _METADATA_BYTES_MAX:

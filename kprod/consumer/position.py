@@ -24,6 +24,7 @@ from kprod.model import OffsetAndMetadata, TopicPartition
 from kprod.record.blocks import PartitionStamp
 
 NO_EPOCH = -1
+OFFSET_MAX = 2**63 - 2  # the last offset that a position can be at
 DROPPED = -1  # no start has this number
 NO_POLICY = ResetPolicy("none")
 _numbers = itertools.count(1)

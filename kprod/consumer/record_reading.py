@@ -21,12 +21,11 @@ from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
-from kprod.consumer.position import AssignedPartition, Start, State, new_start
+from kprod.consumer.position import OFFSET_MAX, AssignedPartition, Start, State, new_start
 from kprod.errors import ConcurrentPoll, KprodError, WakeupError
 from kprod.model import TopicPartition
 from kprod.threads import current_ident
 
-_OFFSET_MAX = 2**63 - 2
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
 
@@ -192,9 +191,7 @@ class Reading:
         return ReadCall(take, self._chunk_of, list, raises_problem=False)
 
     def _intercepted(self, records: list[Any]) -> list[Any]:
-        if not records or not self._intercepts:
-            return records
-        return self._parts.interceptors.on_consume(records)
+        return self._parts.interceptors.on_consume(records) if records else records
 
     def _chunk_of(self, records: list[Any]) -> IteratorChunk | Literal[False] | None:
         """Return a chunk; None without records, False if the interceptors leave none."""
@@ -207,7 +204,7 @@ class Reading:
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes
         """Implement `Consumer.skip`."""
-        if not 0 <= record.offset < _OFFSET_MAX:
+        if not 0 <= record.offset < OFFSET_MAX:
             raise ValueError(
                 f"no record follows offset {record.offset}, which skip was called with"
             )

@@ -19,14 +19,13 @@ from kprod.consumer.assignment import as_partitions, check_topic
 from kprod.consumer.fetch_buffer import AHEAD_MAX
 from kprod.consumer.partition_texts import named, no_offset
 from kprod.consumer.parts import ConsumerParts
-from kprod.consumer.position import AssignedPartition, Start, group_start, new_start
+from kprod.consumer.position import OFFSET_MAX, AssignedPartition, Start, group_start, new_start
 from kprod.consumer.topic_pattern import TopicPattern, as_pattern
 from kprod.errors import KprodError
 from kprod.model import TopicPartition
 
 EARLIEST = ResetPolicy("earliest")
 LATEST = ResetPolicy("latest")
-_OFFSET_MAX = 2**63 - 2
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -234,8 +233,8 @@ class Selection:
         """Implement `Consumer.seek`."""
         if not isinstance(offset, int) or isinstance(offset, bool):
             raise TypeError(f"an offset is a whole number, not {type(offset).__name__}")
-        if not 0 <= offset <= _OFFSET_MAX:
-            raise ValueError(f"an offset is from 0 to {_OFFSET_MAX}, not {offset}")
+        if not 0 <= offset <= OFFSET_MAX:
+            raise ValueError(f"an offset is from 0 to {OFFSET_MAX}, not {offset}")
         if epoch is not None and not 0 <= epoch <= _EPOCH_MAX:
             raise ValueError(f"a leader epoch is from 0 to {_EPOCH_MAX}, not {epoch}")
         self.restart(self.partition(key), new_start(offset, -1 if epoch is None else epoch))

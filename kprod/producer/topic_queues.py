@@ -23,7 +23,7 @@ Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); k
 from typing import TYPE_CHECKING
 
 from kprod._core.send.partition_appender import TopicRoutes
-from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot
+from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot, are_other_topics
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TopicQueues(TopicRoutes):
         Returns:
             True if it belongs to another topic of this name, older or newer than this one.
         """
-        return topic_id != self.topic_id and NO_TOPIC_ID not in {topic_id, self.topic_id}
+        return are_other_topics(topic_id, self.topic_id)
 
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
         """Apply new metadata.

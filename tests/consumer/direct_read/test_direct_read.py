@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
@@ -54,20 +54,6 @@ class Turns:
     def falls_asleep(self) -> None:
         """Count."""
         self.count += 1
-
-
-@pytest.fixture
-def cluster() -> Iterator[EmbeddedCluster]:
-    """One broker, a topic of one partition."""
-    with EmbeddedCluster(brokers=1, topics={"t": 1}) as running:
-        yield running
-
-
-@pytest.fixture
-def line(cluster: EmbeddedCluster) -> Iterator[Line]:
-    """A consumer that keeps up with a producer."""
-    with contextlib.closing(Line(cluster)) as made:
-        yield made
 
 
 @contextlib.contextmanager

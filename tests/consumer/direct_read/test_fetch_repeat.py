@@ -1,13 +1,12 @@
 """The fetch that is sent again: as the general way would send it, or not at all."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
 
 from kprod._core.wire.fetch_frames import LoneFetch, read_lone_fetch
-from kprod.broker import EmbeddedCluster
 from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.position import State, new_start
 from kprod.errors import KprodError
@@ -25,20 +24,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 RECORDS = 20
-
-
-@pytest.fixture
-def cluster() -> Iterator[EmbeddedCluster]:
-    """One broker, a topic of one partition."""
-    with EmbeddedCluster(brokers=1, topics={"t": 1}) as running:
-        yield running
-
-
-@pytest.fixture
-def line(cluster: EmbeddedCluster) -> Iterator[Line]:
-    """A consumer that keeps up with a producer."""
-    with contextlib.closing(Line(cluster)) as made:
-        yield made
 
 
 class Usual:
@@ -261,3 +246,4 @@ def test_a_fetch_that_cannot_be_sent_again_loses_no_record(line: Line) -> None:
             line.read()
         line.send()
         line.read()
+    assert line.seen == line.sent
