@@ -265,7 +265,6 @@ class Metadata(AwaitedVersion):
             self.handle_failure(error, now_ms)
             return
         question = self._question or Question(frozenset(self._topics), False, {})  # noqa: FBT003
-        self._question = None
         merged = question.merge(answer, self.snapshot, self._topic_errors)
         self._unsettled.update(merged.unsettled(question.topics))
         self._unsettled &= self._topics.keys()
@@ -277,8 +276,9 @@ class Metadata(AwaitedVersion):
         )
         if self._unsettled - question.topics:  # added while the question was out
             self._schedule.allow(now_ms)
-        self._settle_instants()
         self._refreshes.finish(question.refreshes)
+        self._question = None  # late: `handle_failure` repeats the question after an exception
+        self._settle_instants()
         self.publish()
 
     def handle_failure(self, error: KprodError, now_ms: int) -> None:

@@ -19,6 +19,8 @@ cdef class FetchedBlock:
     cdef public object records
     cdef public object aborted
     cdef public ResponseMemory memory
+    cdef public int64_t next_offset
+    cdef public int64_t next_epoch
 
 
 cdef class FetchedStep:
@@ -37,8 +39,15 @@ cdef class FetchBuffer:
     cdef public bint is_short
     cdef public object _notify
 
+    @cython.locals(passed_count=Py_ssize_t, block=FetchedBlock)
     cpdef add(self, list blocks, ResponseMemory memory)
     cpdef add_own(self, FetchedBlock block)
+
+    @cython.locals(partition=AssignedPartition)
+    cpdef _pass(self, FetchedBlock block)
+
+    @cython.locals(index=Py_ssize_t, block=FetchedBlock)
+    cpdef _leave_out(self, list blocks, Py_ssize_t first_index, ResponseMemory memory)
     cpdef take_freed(self)
     cpdef bint has_arrived(self) except -1
     cpdef object first(self)

@@ -64,9 +64,11 @@ class FetchedBlock:
         records: Consecutive batches.
         aborted: Producer id and first offset of each aborted transaction in the block.
         memory: The memory of the response.
+        next_offset: The offset to fetch after the block; the requested one if none can follow.
+        next_epoch: Leader epoch of the record before it; −1 if unknown.
     """
 
-    def __init__(  # noqa: PLR0917 - made for each response; keywords cost time
+    def __init__(  # noqa: PLR0913, PLR0917 - made for each response; keywords cost time
         self,
         partition: AssignedPartition,
         number: int,
@@ -74,6 +76,8 @@ class FetchedBlock:
         records: memoryview,
         aborted: tuple[tuple[int, int], ...],
         memory: ResponseMemory,
+        next_offset: int,
+        next_epoch: int,
     ) -> None:
         """Register the block with the response's memory."""
         self.partition: AssignedPartition = partition
@@ -82,6 +86,8 @@ class FetchedBlock:
         self.records: memoryview = records
         self.aborted: tuple[tuple[int, int], ...] = aborted
         self.memory: ResponseMemory = memory
+        self.next_offset: int = next_offset
+        self.next_epoch: int = next_epoch
         memory.blocks[self] = None
         memory.in_use_bytes += len(records)
 
@@ -137,24 +143,56 @@ class FetchBuffer:
         """Pass the blocks of a response to the polling thread, which `tell` wakes.
 
         Args:
-            blocks: All blocks of the response, at least one.
+            blocks: All blocks of the response, at least one; of different partitions.
             memory: The response's.
+
+        Raises:
+            MemoryError: The first blocks may be passed; the rest are left out, and can be fetched
+                again.
         """
-        self.held_bytes += memory.size_bytes
-        for block in blocks:
-            block.partition.fetched_count += 1
-        self._arrived.extend(blocks)
+        passed_count = 0
         self._has_news = True
+        self.held_bytes += memory.size_bytes
+        try:
+            for block in blocks:
+                self._pass(block)
+                passed_count += 1
+        finally:
+            if passed_count < len(blocks):
+                self._leave_out(blocks, passed_count, memory)
 
     def add_own(self, block: FetchedBlock) -> None:
         """Add the only block of a response for the calling thread, which is the polling thread.
 
         Args:
             block: The block.
+
+        Raises:
+            MemoryError: Nothing was changed.
         """
-        self._arrived.append(block)
+        self._pass(block)
         self.held_bytes += block.memory.size_bytes
-        block.partition.fetched_count += 1
+
+    def _pass(self, block: FetchedBlock) -> None:
+        """Pass one block, and move its partition behind it, or do neither.
+
+        Nothing after `append` allocates memory. Otherwise records could be left out, or come twice.
+        """
+        partition = block.partition
+        self._arrived.append(block)
+        partition.fetched_count += 1
+        partition.fetch_from(block.next_offset, block.next_epoch)
+
+    def _leave_out(
+        self, blocks: list[FetchedBlock], first_index: int, memory: ResponseMemory
+    ) -> None:
+        """Count the blocks from an index on no more, since they were not passed."""
+        for index in range(first_index, len(blocks)):
+            block = blocks[index]
+            del memory.blocks[block]
+            memory.in_use_bytes -= len(block.records)
+        if not memory.blocks:
+            self.held_bytes -= memory.size_bytes
 
     def add_step(self, step: FetchedStep) -> None:
         """Make the polling thread run a step after the present blocks.

@@ -34,7 +34,8 @@ cdef class FetchRepeat:
 
     @cython.locals(
         wanted=Wanted, session=FetchSession, fetcher=Fetcher,
-        partition=AssignedPartition, end=BatchEnd, next_epoch=int64_t, memory=ResponseMemory,
+        partition=AssignedPartition, end=BatchEnd, next_epoch=int64_t,
+        next_offset=int64_t, memory=ResponseMemory,
         block=FetchedBlock, number=int64_t, frame=OutgoingFrame
     )
     cpdef run(

@@ -100,7 +100,8 @@ class FetchRepeat:
             now_ms: Monotonic time.
 
         Raises:
-            MemoryError: Nothing was changed; the connection must be dropped.
+            MemoryError: The connection must be dropped. The block is in the buffer and the
+                partition behind it, or neither.
         """
         wanted, session, fetcher = request.repeated, request.session, self._fetcher
         records = answer.records
@@ -109,9 +110,12 @@ class FetchRepeat:
         assert end is not None  # noqa: S101 - as above
         next_epoch = max(end.leader_epoch, -1)
         memory = ResponseMemory(len(records))
-        block = FetchedBlock(partition, wanted.number, wanted.offset, records, (), memory)
+        next_offset = end.next_offset
+        block = FetchedBlock(
+            partition, wanted.number, wanted.offset, records, (), memory, next_offset, next_epoch
+        )
         number = connection.next_correlation_id()
-        frame = request.repeated_frame(number, session.epoch + 1, end.next_offset, next_epoch)
+        frame = request.repeated_frame(number, session.epoch + 1, next_offset, next_epoch)
         self._buffer.add_own(block)
         fetcher.has_left = False
         fetcher.counts.note(now_ms - in_flight.sent_at_ms)
@@ -121,8 +125,7 @@ class FetchRepeat:
             answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
         )
         partition.cut_off_count = 0
-        partition.fetch_from(end.next_offset, next_epoch)
-        wanted.move(end.next_offset, next_epoch)
+        wanted.move(next_offset, next_epoch)
         session.note_response(answer.session_id)
         connection.send_again(in_flight, frame, number, now_ms)
 

@@ -55,16 +55,21 @@ cdef class Fetcher:
     )
     cpdef _take_lone(self, FetchSession session, dict asked, Outcome outcome)
 
-    @cython.locals(memory=ResponseMemory, blocks=list, wanted=Wanted)
+    @cython.locals(
+        memory=ResponseMemory, blocks=dict, wanted=Wanted, block=FetchedBlock
+    )
     cpdef _take(self, Outcome outcome, dict asked, dict names)
 
-    @cython.locals(block=FetchedBlock)
+    @cython.locals(block=FetchedBlock, added_bytes=int64_t)
     cpdef _add(self, list blocks, ResponseMemory memory, int64_t now_ms)
 
     @cython.locals(partition=AssignedPartition, now_ms=int64_t)
     cpdef _look_at(self, Wanted wanted, dict answer, Outcome outcome, ResponseMemory memory)
 
-    @cython.locals(partition=AssignedPartition, end=BatchEnd, ends_the_log=cython.bint)
+    @cython.locals(
+        partition=AssignedPartition, end=BatchEnd, ends_the_log=cython.bint, offset=int64_t,
+        next_offset=int64_t, next_epoch=int64_t
+    )
     cpdef _block(self, Wanted wanted, object records, tuple aborted, ResponseMemory memory)
 
     @cython.locals(partition=AssignedPartition)

@@ -235,6 +235,12 @@ class Fetcher:
         asked: dict[TopicPartition, Wanted],
         error: KprodError,
     ) -> None:
+        """Fetch the partitions of a request again, in a new session.
+
+        An exception may have ended the processing of a response. Each partition then continues
+        behind its last block that was passed. Only `send` knows when: `send_to` must return False.
+        """
+        self.has_left = True
         session.note_failure()
         self._metadata.request_update()
         for wanted in asked.values():
@@ -281,7 +287,7 @@ class Fetcher:
         """Process each partition of a response and add its records to the buffer."""
         assert outcome.body is not None  # noqa: S101 - the caller has checked
         memory = ResponseMemory(0)
-        blocks: list[FetchedBlock] = []
+        blocks: dict[AssignedPartition, FetchedBlock] = {}
         for topic in outcome.body["responses"]:
             name = topic["topic"] if names is None else names.get(topic["topic_id"].int, "")
             for answer in topic["partitions"]:
@@ -289,19 +295,26 @@ class Fetcher:
                 if wanted is None or (names and wanted.topic_id.int != topic["topic_id"].int):
                     continue  # not requested
                 memory.size_bytes += len(answer["records"] or b"")
-                if not wanted.is_awaited():
+                if not wanted.is_awaited() or wanted.partition in blocks:
                     continue
                 block = self._look_at(wanted, answer, outcome, memory)
                 if block is not None:
-                    blocks.append(block)
+                    blocks[block.partition] = block
         if blocks:
             self.lone_node_id = NO_NODE
-            self._add(blocks, memory, outcome.now_ms)
+            self._add(list(blocks.values()), memory, outcome.now_ms)
 
     def _add(self, blocks: list[FetchedBlock], memory: ResponseMemory, now_ms: int) -> None:
-        """Pass blocks to the polling thread, and decide what to fetch next."""
-        self.counts.bytes_total += memory.in_use_bytes
+        """Pass blocks to the polling thread, and decide what to fetch next.
+
+        Until a block is passed, its partition stays where it is: see `_fail_all`.
+        """
+        added_bytes = memory.in_use_bytes
         self._buffer.add(blocks, memory)
+        self.counts.bytes_total += added_bytes
+        for block in blocks:
+            if block.next_offset == block.offset:
+                block.partition.move_to(State.HALTED)  # decoding fails; no position follows
         for block in blocks:
             self._plan.consider(block.partition, now_ms)
 
@@ -346,14 +359,12 @@ class Fetcher:
             self.without_batch.append(wanted)
             return None
         partition.cut_off_count = 0
-        block = FetchedBlock(
-            partition, wanted.number, partition.fetch_offset, records, aborted, memory
+        offset = partition.fetch_offset
+        next_offset = offset if ends_the_log else end.next_offset
+        next_epoch = max(end.leader_epoch, -1)
+        return FetchedBlock(
+            partition, wanted.number, offset, records, aborted, memory, next_offset, next_epoch
         )
-        if ends_the_log:
-            partition.move_to(State.HALTED)  # decoding raises an error; the position cannot advance
-        else:
-            partition.fetch_from(end.next_offset, max(end.leader_epoch, -1))
-        return block
 
     def _take_cut_off(self, wanted: Wanted, now_ms: int) -> None:
         """Count a response without a whole batch; the broker must send one, and may do so later."""

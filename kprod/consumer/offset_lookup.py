@@ -54,7 +54,7 @@ class OffsetQuestion:
     Attributes:
         key: The partition.
         timestamp: Milliseconds since 1970, or `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`.
-        on_found: Called once, with the offset.
+        on_found: Called once, with the offset; again if it raises an exception.
         on_error: Called with each failure that may not be retriable; the query remains.
         retry_at_ms: Earliest time of the next attempt, monotonic.
         failures: Number of consecutive failed attempts.
@@ -211,6 +211,7 @@ class OffsetLookup:
                 question.on_found(
                     FoundOffset(answer["offset"], answer["timestamp"], answer["leader_epoch"])
                 )
+                self.withdraw(question)  # if a later one raises, only the others are sent again
 
     def _fail(self, question: OffsetQuestion, error: KprodError, now_ms: int) -> None:
         if question.on_found is _ignore:

@@ -78,12 +78,19 @@ class OffsetReset:
         self._lookup.ask(question)
 
     def _take(self, partition: AssignedPartition, start: Start, found: FoundOffset) -> None:
-        self._questions.pop(partition, None)
+        """Take the offset; a second call finishes what an exception has interrupted."""
         if partition.number != start.number:
             return
-        if found.offset < 0:
-            self._ask(partition, start, LATEST_TIMESTAMP)  # no record is that new
-            return
+        if partition.state is State.RESETTING:
+            if found.offset < 0:
+                self._ask(partition, start, LATEST_TIMESTAMP)  # no record is that new
+                return
+            self._place(partition, start, found)
+        self._on_place(partition)
+        self._questions.pop(partition, None)
+
+    @staticmethod
+    def _place(partition: AssignedPartition, start: Start, found: FoundOffset) -> None:
         partition.resolved = Place(start.number, found.offset, found.leader_epoch)
         partition.fetch_from(found.offset, found.leader_epoch)
         if start.reason:
@@ -96,7 +103,6 @@ class OffsetReset:
                 start.policy,
             )
         partition.move_to(State.FETCHING)
-        self._on_place(partition)
 
 
 def timestamp_of(policy: ResetPolicy, now_ms: int) -> int:

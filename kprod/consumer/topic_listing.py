@@ -141,5 +141,5 @@ class TopicListing:
             and (self._with_internal or not topic["is_internal"])
         )
         if pattern is self._pattern and names != self._names:
-            self._names = names
             self._on_names(pattern, names)
+            self._names = names

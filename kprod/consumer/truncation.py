@@ -136,8 +136,11 @@ class Truncation:
             for answer in topic["partitions"]:
                 answers[TopicPartition(topic["topic"], answer["partition"])] = answer
         for key, (partition, number, _) in asked.items():
-            if partition.number != number or partition.state is not State.VALIDATING:
+            if partition.number != number:
                 continue  # the position has changed since
+            if partition.state is not State.VALIDATING:
+                self._on_place(partition)  # an exception may have interrupted `_accept`
+                continue
             answer = answers.get(key)
             if answer is None and isinstance(outcome.error, UnsupportedVersion):
                 self._accept(partition)  # the broker is too old for this request

@@ -13,9 +13,10 @@ advanced only to a time after which every socket was read: no response that has 
 Metadata has priority: while a metadata request is due, no node is ready.
 
 Invariants.
-    Each request given to `send` completes exactly once. An exception in a completion is logged; the
-    other completions still run. There is at most one attempt for each node at a time, and a
-    back-off between attempts to one address.
+    Each request given to `send` completes exactly once. A completion that raises an exception is
+    called once more, with a retriable error instead of the response, so that nothing waits for it;
+    a second exception ends the client's owner. There is at most one attempt for each node at a
+    time, and a back-off between attempts to one address.
 
 Thread-safety: one thread; `wakeup` and `requests_in_flight` from any thread.
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
@@ -33,7 +34,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.metrics.state_log import Event, StateLog
 from kprod.model import Node
-from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
+from kprod.network.client_request import ClientRequest, encoding_error, failure_of, unsent_outcome
 from kprod.network.connection import NodeConnection
 from kprod.network.connection_context import ConnectionContext, NetworkIO
 from kprod.network.connection_errors import failure_text, kept_rejection
@@ -107,8 +108,7 @@ class NetworkClient:
         self.connections: Connections = Connections(self._context, metadata)
         self._context.attach_logins(clock, lambda: self.connections.is_any_ready)
         self._updater = MetadataUpdater(metadata, self, self.connections)
-        # the snapshot that was last checked for all nodes failing
-        self._seen_snapshot: ClusterSnapshot | None = None
+        self._seen_snapshot: ClusterSnapshot | None = None  # last checked for all nodes failing
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
         self.direct_path: SleepHook | None = None
@@ -393,8 +393,8 @@ class NetworkClient:
             request, outcome = completions.popleft()
             try:
                 request.complete(outcome)
-            except Exception:
+            except Exception as error:
                 _logger.exception("A completion of %s failed", request.api_key.name)
                 if request.api_key is ApiKey.PRODUCE:
-                    # Batches may be partly settled: the sender must end, which settles all of them.
-                    raise
+                    raise  # batches may be partly settled: the sender must end, and settle all
+                request.complete(failure_of(request, outcome, error))

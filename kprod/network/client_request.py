@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kprod._core.wire.wire_bounds import Bounds
-from kprod.errors import Disconnected, KprodError, LocalProtocolError
+from kprod.errors import Disconnected, KprodError, LocalProtocolError, without_frames
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
 from kprod.protocol.api import ApiKey
@@ -66,7 +66,8 @@ class ClientRequest:
     Attributes:
         node_id: Id of the node to send to.
         api_key: Key of the request's API.
-        on_complete: Called once with the outcome, at the end of a `poll`, in its thread.
+        on_complete: Called once with the outcome, at the end of a `poll`, in its thread. If it
+            raises an exception, it is called once more, with an error: see `NetworkClient`.
         body: The request's fields.
         versions: First and last version that the caller supports; None for all that kprod has.
         expects_response: False if the broker sends none (Produce with acks=0); the request is then
@@ -154,7 +155,7 @@ class ClientRequest:
         """Report the outcome.
 
         Args:
-            outcome: The outcome; there is only one.
+            outcome: The outcome; there is only one, unless this raises an exception.
         """
         self.on_complete(outcome)
 
@@ -176,6 +177,34 @@ def unsent_outcome(request: ClientRequest, error: KprodError, now_ms: int) -> Ou
         was_written=False,
         latency_ms=0,
         now_ms=now_ms,
+        error=error,
+    )
+
+
+def failure_of(request: ClientRequest, outcome: Outcome, cause: Exception) -> Outcome:
+    """Create the outcome of a request whose response could not be processed.
+
+    Args:
+        request: The request.
+        outcome: The outcome that its completion has raised an exception for.
+        cause: The exception.
+
+    Returns:
+        The same outcome if it is an error; otherwise one with a retriable error and no body.
+    """
+    if outcome.error is not None:
+        return outcome
+    error = Disconnected(
+        f"the response of node {outcome.node_id} to {request.api_key.name} could not be processed:"
+        f" {cause!r}"
+    )
+    error.__cause__ = without_frames(cause)  # which hold the response
+    return Outcome(
+        node_id=outcome.node_id,
+        version=outcome.version,
+        was_written=outcome.was_written,
+        latency_ms=outcome.latency_ms,
+        now_ms=outcome.now_ms,
         error=error,
     )
 

@@ -359,8 +359,55 @@ def test_overlapping_throttles_give_requests_the_time_of_one() -> None:
     assert isinstance(world.outcomes[2].error, RequestTimeout)
 
 
-def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The others still run, and the client continues."""
+def test_a_completion_that_raises_is_called_again_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is logged, so that nothing waits for it; the others still run."""
+    world, peer = ready_world()
+    given: list[Outcome] = []
+
+    def fail_once(outcome: Outcome) -> None:
+        given.append(outcome)
+        if outcome.error is None:
+            raise ValueError("planted")
+
+    world.send(1, on_complete=fail_once)
+    world.send(1)
+    for request in peer.requests():
+        peer.respond(request, PRODUCER_ID)
+    with caplog.at_level(logging.ERROR):
+        world.poll()
+
+    first, second = given
+    assert (first.error, second.body) == (None, None)
+    assert isinstance(second.error, Disconnected)
+    assert "INIT_PRODUCER_ID could not be processed: ValueError('planted')" in str(second.error)
+    assert second.was_written
+    assert (second.node_id, second.version, second.now_ms) == (1, first.version, first.now_ms)
+    assert len(world.outcomes) == 1
+    assert "planted" in caplog.text
+    assert "INIT_PRODUCER_ID" in caplog.text
+
+
+def test_a_completion_that_raises_for_an_error_gets_the_same_error_again() -> None:
+    """A closed client is not mistaken for a lost connection."""
+    world, _ = ready_world()
+    errors: list[object] = []
+
+    def fail_once(outcome: Outcome) -> None:
+        errors.append(outcome.error)
+        if len(errors) == 1:
+            raise MemoryError
+
+    world.send(1, on_complete=fail_once)
+    world.client.close()
+
+    assert isinstance(errors[0], ClosedError)
+    assert errors == [errors[0]] * 2
+
+
+def test_a_completion_that_raises_twice_ends_the_turn() -> None:
+    """Nothing waits for it in silence; the completions behind it run in the next turn."""
     world, peer = ready_world()
 
     def fail(_outcome: Outcome) -> None:
@@ -370,12 +417,11 @@ def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) ->
     world.send(1)
     for request in peer.requests():
         peer.respond(request, PRODUCER_ID)
-    with caplog.at_level(logging.ERROR):
+    with pytest.raises(ValueError, match="planted"):
         world.poll()
+    world.poll()
 
     assert len(world.outcomes) == 1
-    assert "planted" in caplog.text
-    assert "INIT_PRODUCER_ID" in caplog.text
 
 
 def test_an_interrupted_completion_keeps_the_others() -> None:

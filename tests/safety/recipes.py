@@ -277,7 +277,9 @@ def _fetch_request() -> FetchRequest:
 def _block() -> FetchedBlock:
     partition = AssignedPartition(TopicPartition("orders", 0), new_start(0))
     records = memoryview(_batch_bytes())
-    return FetchedBlock(partition, partition.start.number, 0, records, (), ResponseMemory(1_000))
+    return FetchedBlock(
+        partition, partition.start.number, 0, records, (), ResponseMemory(1_000), 1, -1
+    )
 
 
 def _wanted() -> Wanted:

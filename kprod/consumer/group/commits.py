@@ -68,7 +68,7 @@ class Commit:
     Attributes:
         offsets: Offsets by partition; at least one.
         until_ms: Monotonic time after which it fails.
-        on_done: Called once, with the error or None.
+        on_done: Called once, with the error or None; again if it raises an exception.
         identity: The member that commits; set when it is posted.
         error: The newest passing failure.
         waits_for_topics: Whether it is sent again while the coordinator does not know a topic,
@@ -283,11 +283,10 @@ class Commits:
         )
 
     def _complete(self, outcome: Outcome, names: Mapping[uuid.UUID, str]) -> None:
-        sent, self._sent = self._sent, []
-        if not sent:
+        if not self._sent:
             return  # `fail_all` has ended them
         if outcome.body is None:
-            self._settle(sent, outcome.error or KprodError("no response"), {}, outcome.now_ms)
+            self._settle(outcome.error or KprodError("no response"), {}, outcome.now_ms)
             return
         self.count += 1
         self.latency_ms_total += outcome.latency_ms
@@ -303,8 +302,9 @@ class Commits:
         }
         if ErrorCode.UNKNOWN_TOPIC_ID in codes.values():
             self._topic_ids.renew()
-        self._settle(sent, None, codes, outcome.now_ms)
-        self._tell_member(sent[-1].identity, codes.values(), outcome.now_ms)
+        identity = self._sent[-1].identity
+        self._settle(None, codes, outcome.now_ms)
+        self._tell_member(identity, codes.values(), outcome.now_ms)
 
     def _tell_member(self, identity: Identity, codes: Iterable[int], now_ms: int) -> None:
         """Tell the membership what the coordinator says of the member; a join says it by itself."""
@@ -313,32 +313,34 @@ class Commits:
                 self._membership.take_error(error_for(code), identity, now_ms)
 
     def _settle(
-        self,
-        sent: list[Commit],
-        failure: KprodError | None,
-        codes: Mapping[TopicPartition, int],
-        now_ms: int,
+        self, failure: KprodError | None, codes: Mapping[TopicPartition, int], now_ms: int
     ) -> None:
-        """End the commits of a response, or keep those that failed for a passing reason."""
-        again: list[Commit] = []
-        for each in sent:
+        """End the sent commits, or keep those that failed for a passing reason.
+
+        Each stays in `_sent` until it is settled: an exception here leaves the rest to the next
+        call.
+        """
+        kept_count = 0
+        while self._sent:
+            each = self._sent[0]
             error = failure
             for key in each.offsets:
                 error = error or self._error_of(each, key, codes.get(key))
             if error is not None and _is_passing(error, each):
                 each.error = error
-                again.append(each)
+                self._waiting.insert(kept_count, each)
+                kept_count += 1
             else:
                 each.on_done(error if error is None else own_copy(error))
-        if not again:
+            del self._sent[0]
+        if not kept_count:
             self._failures = 0
             if failure is None:
                 self._link.works()
             return
-        self._waiting = [*again, *self._waiting]
         self._retry_at_ms = now_ms + max(1, self._backoff.wait_ms(self._failures, self._rng))
         self._failures += 1
-        if any(_has_moved(each.error) for each in again):
+        if any(_has_moved(each.error) for each in self._waiting[:kept_count]):
             self._link.lose(now_ms)
 
     def _error_of(self, commit: Commit, key: TopicPartition, code: int | None) -> KprodError | None:

@@ -50,7 +50,8 @@ class CommittedQuestion:
 
     Attributes:
         key: The partition.
-        on_found: Called once, with the committed offset, or None if there is none.
+        on_found: Called once, with the committed offset, or None if there is none; again if it
+            raises an exception.
         on_error: Called with each failure that is not retriable; the question remains.
     """
 
@@ -220,6 +221,7 @@ class CommittedOffsets:
         else:
             epoch = max(_NONE, answer.get("committed_leader_epoch", _NONE))
             question.on_found(OffsetAndMetadata(offset, answer["metadata"] or "", epoch))
+        self.withdraw([question])  # if a later one raises, only the others are asked again
         return None
 
 

@@ -236,9 +236,12 @@ class CoordinatorLink:
         else:
             # An id that no broker has makes a connection that fetches do not share.
             node_id, host, port = body["node_id"], body["host"], body["port"]
-            self.node = Node(_NODE_ID_MAX - node_id, host, port)
-            self.aside = Node(_ASIDE + node_id, host, port)
+            node, aside = (
+                Node(_NODE_ID_MAX - node_id, host, port),
+                Node(_ASIDE + node_id, host, port),
+            )
             self._tried.clear()
+            self.node, self.aside = node, aside
 
     def _fail(self, error: KprodError, now_ms: int) -> None:
         self._put_off(now_ms)

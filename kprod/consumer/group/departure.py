@@ -146,6 +146,9 @@ class Departure:
         self._is_asking = False
         if number != self._number:
             return  # another departure has begun
+        if not self._is_open:
+            self._end()  # an exception may have interrupted it
+            return
         if outcome.body is None:
             is_lost = isinstance(outcome.error, (ConnectionFailed, RequestTimeout))
             is_passing = is_lost
@@ -163,6 +166,6 @@ class Departure:
 
     def _end(self) -> None:
         self._is_open = False
-        ended, self._on_left = self._on_left, []
-        for each in ended:
-            each()
+        while self._on_left:
+            self._on_left[0]()
+            del self._on_left[0]

@@ -74,21 +74,29 @@ class GroupStarts:
     def _take(
         self, partition: AssignedPartition, start: Start, found: OffsetAndMetadata | None
     ) -> None:
-        self._questions.pop(partition, None)
+        """Take the offset; a second call finishes what an exception has interrupted."""
         if partition.number != start.number:
             return
+        if partition.state is State.INITIAL:
+            self._place(partition, start, found)
+        if partition.state is State.RESETTING:
+            self._listener.resetting(partition, start)
+        elif partition.state is State.FETCHING:
+            self._listener.placed(partition)
+        elif partition.state is State.VALIDATING:
+            self._listener.validating(partition)
+        else:
+            self._listener.without_offset(partition, start)
+        self._questions.pop(partition, None)
+
+    @staticmethod
+    def _place(partition: AssignedPartition, start: Start, found: OffsetAndMetadata | None) -> None:
+        """Move a partition to the state that follows; it stays INITIAL without any offset."""
         if found is None:
-            if start.policy.name == "none":
-                self._listener.without_offset(partition, start)
-            else:
+            if start.policy.name != "none":
                 partition.move_to(State.RESETTING)
-                self._listener.resetting(partition, start)
             return
         partition.resolved = Place(start.number, found.offset, found.leader_epoch)
         partition.fetch_from(found.offset, found.leader_epoch)
-        if found.leader_epoch == NO_EPOCH:
-            partition.move_to(State.FETCHING)
-            self._listener.placed(partition)
-        else:
-            partition.move_to(State.VALIDATING)
-            self._listener.validating(partition)
+        is_known = found.leader_epoch != NO_EPOCH
+        partition.move_to(State.VALIDATING if is_known else State.FETCHING)

@@ -377,9 +377,9 @@ class Membership:
             keys = [key for key in keys if key.topic in self.topics]
         self.heartbeats.begin(now_ms)
         self.offers.last = (keys, self.identity.generation)
-        self._move(MemberEvent.SYNCED)
         self.ticket += 1
         self._application.assign(self.ticket, keys)
+        self._move(MemberEvent.SYNCED)  # last: after an exception before, it is asked again
 
     def _rebalance(self, now_ms: int) -> None:
         """Join again, since a member has joined or left; the coordinator knows this one."""
