@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kprod.consumer.consumer_face import engine_of
+from kprod.consumer.fetch_repeat import FetchRepeat
 from kprod.network import epoll_selector
 from tests.consumer.direct_read.line import Line
 from tests.consumer.direct_read.test_fetch_repeat import owned
@@ -18,6 +19,19 @@ pytestmark = pytest.mark.skipif(
 PROMPT_MS = 5_000  # without a wakeup the I/O thread sleeps for a minute
 
 
+class ShortRepeat(FetchRepeat):
+    """A repeat that has no memory once to decide whether a response is the usual one."""
+
+    threads: list[int]
+
+    def accepts(self, *args: Any) -> bool:
+        """Raise, or decide."""
+        self.threads.append(threading.get_ident())
+        if len(self.threads) == 1:
+            raise MemoryError
+        return bool(super().accepts(*args))
+
+
 def _read_next(line: Line) -> None:
     """Wait for a record on the direct path, and get it at once."""
     wait_until(line.sleeps, "the I/O thread sleeps")
@@ -25,6 +39,32 @@ def _read_next(line: Line) -> None:
     with line.sending_when_waited_for():
         line.read()
     assert CLOCK.now_ms() - began_ms < PROMPT_MS
+
+
+def test_without_memory_to_decide_the_response_goes_the_general_way(line: Line) -> None:
+    """Nothing is lost, and the connection stays."""
+    with owned(line) as usual:
+        repeat = ShortRepeat(
+            usual.fetcher,
+            usual.client,
+            plan=usual.plan,
+            buffer=usual.buffer,
+            topics=usual.repeat._topics,
+        )
+        repeat.threads = []
+        line.direct._repeat = repeat
+        request, transport = usual.request, usual.connection.channel.transport
+        count = usual.fetcher.counts.fetch_count
+    while not repeat.threads:  # the I/O thread may have read a response
+        _read_next(line)
+    assert repeat.threads[0] == threading.get_ident()
+    with owned(line) as usual:
+        assert usual.request is not request
+        assert usual.connection.channel.transport is transport
+        assert usual.fetcher.counts.fetch_count > count
+    for _ in range(3):
+        _read_next(line)
+    assert len(repeat.threads) > 1
 
 
 @pytest.mark.parametrize("is_late", [False, True])
