@@ -40,6 +40,9 @@ _EPOLLRDHUP: Final[int] = getattr(select, "EPOLLRDHUP", 0)
 class EpollSelector:
     """epoll, with an eventfd for wakeups."""
 
+    def __cinit__(self) -> None:  # noqa: PLW3201 - Cython calls it before any `__init__`
+        self._descriptor = -1  # without `__init__` the field would be 0, which is a descriptor
+
     def __init__(self) -> None:
         """Open two descriptors."""
         self._epoll = select.epoll()

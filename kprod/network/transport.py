@@ -111,6 +111,9 @@ Connect = Callable[[SocketAddress], Transport]
 class PlainTransport:
     """TCP without encryption."""
 
+    def __cinit__(self) -> None:  # noqa: PLW3201 - Cython calls it before any `__init__`
+        self._descriptor = -1  # without `__init__` the field would be 0, which is a descriptor
+
     def __init__(self, connected: socket.socket) -> None:
         """Use a socket.
 

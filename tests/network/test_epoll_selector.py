@@ -1,5 +1,6 @@
 """Behaviour of epoll and its eventfd alone; the rest is in `test_selector`."""
 
+import errno
 import os
 import select
 import socket
@@ -93,3 +94,18 @@ def test_errors_count_as_both() -> None:
     """A reader and a writer both find an error."""
     assert epoll_selector._from_epoll(select.EPOLLERR) == EVENT_READ | EVENT_WRITE
     assert epoll_selector._from_epoll(select.EPOLLOUT) == EVENT_WRITE
+
+
+def test_a_selector_without_init_has_no_descriptor(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """It changes no events; 0 would be the standard input of the process."""
+    near, _ = pair
+    selector = EpollSelector.__new__(EpollSelector)
+
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        selector.modify(near, EVENT_READ, None)
+    assert raised.value.errno == errno.EBADF
+    with pytest.raises(ClosedError):
+        _ = selector.waker
+    selector.wakeup()

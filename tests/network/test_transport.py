@@ -3,7 +3,7 @@
 import errno
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -105,3 +105,20 @@ def test_a_socket_that_met_itself_is_rejected() -> None:
     with pytest.raises(OSError, match="met itself"):
         transport.finish_connect()
     transport.close()
+
+
+def test_a_transport_without_init_has_no_descriptor() -> None:
+    """Every call raises an error; 0 would be the standard input of the process."""
+    transport = PlainTransport.__new__(PlainTransport)
+    calls: list[Callable[[], object]] = [
+        lambda: transport.write(b"x"),
+        lambda: transport.write_pieces([b"x"]),
+        lambda: transport.read_into(bytearray(1)),
+        lambda: transport.peek_into(bytearray(1)),
+    ]
+
+    assert transport.fileno() == -1
+    for call in calls:
+        with pytest.raises(OSError, match="Bad file descriptor") as raised:
+            call()
+        assert raised.value.errno == errno.EBADF
