@@ -40,7 +40,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/broker/log/partition_log.py": "one log: appending, reading, truncating and syncing",
     "kprod/broker/log/segment.py": "one segment: its batches, and the indexes that follow them",
     "kprod/broker/replication.py": "one partition: leader, followers and high watermark",
-    "kprod/network/connection.py": "one connection's life from address to answer",
 }
 
 # Functions and classes past a limit, each with its reason.

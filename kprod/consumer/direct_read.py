@@ -44,7 +44,7 @@ from kprod.consumer.fetch_request import FetchRequest
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.mailbox import Mailbox
 from kprod.network.client import NetworkClient
-from kprod.network.connection import fail_later
+from kprod.network.connection_loss import fail_later
 from kprod.network.framing import Frame
 from kprod.network.response_wait import ResponseWait
 from kprod.network.sleep_hook import SleepHook

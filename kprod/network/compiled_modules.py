@@ -35,6 +35,7 @@ COMPILED_MODULES = (
     "kprod.network.framing",
     "kprod.network.in_flight",
     "kprod.network.outgoing",
+    "kprod.network.request_deadlines",
     "kprod.network.request_task",
     "kprod.network.response_wait",
     "kprod.network.socket_wait",

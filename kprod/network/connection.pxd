@@ -7,6 +7,7 @@ from kprod.network.channel cimport Channel
 from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
 from kprod.network.node_state cimport NodeState
 from kprod.network.outgoing cimport OutgoingFrame
+from kprod.network.request_deadlines cimport RequestDeadlines
 from kprod.network.client_request cimport ClientRequest
 from kprod.network.connection_context cimport ConnectionContext
 
@@ -21,8 +22,9 @@ cdef class NodeConnection:
     cdef public object _session
     cdef public Channel channel
     cdef readonly int events
-    cdef public object _on_overdue
+    cdef public RequestDeadlines _deadlines
     cdef public object _idle_timeout
+    cdef public object _log
     cdef public int64_t _last_active_ms
 
     cpdef bint can_send(self, int64_t now_ms) except -1
@@ -48,4 +50,3 @@ cdef class NodeConnection:
     cpdef _complete(
         self, InFlightRequest in_flight, int64_t now_ms, object body=*, object error=*
     )
-    cpdef _arm_request_timeout(self, InFlightRequest in_flight)

@@ -5,7 +5,8 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
     set-up → handshake → READY → requests and responses → lost → back-off
 
-`ConnectionSetup` handles names, sockets and TLS; `NodeSession` the handshake and further logins.
+`ConnectionSetup` handles names, sockets and TLS; `NodeSession` the handshake and further logins;
+`RequestDeadlines` and `IdleTimeout` time; `connection_loss` failures.
 
 Every failure ends in `drop`: it closes the socket, completes every request in flight with an error
 that says whether it was written, and delays the next attempt. As there is no other way to end,
@@ -23,46 +24,33 @@ from typing import TYPE_CHECKING, Any
 
 from kprod._core.wire.frames import correlation_id_of
 from kprod.cluster.metadata_response import MetadataResponse
-from kprod.cluster.refresh_schedule import NEVER_MS
-from kprod.errors import AuthenticationFailed, Disconnected, KprodError, without_frames
-from kprod.guarded_log import guarded_logger
-from kprod.metrics.state_log import Event
+from kprod.errors import AuthenticationFailed, KprodError, without_frames
 from kprod.model import Node
 from kprod.network.channel import Channel
-from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.client_request import ClientRequest
 from kprod.network.connection_context import ConnectionContext
-from kprod.network.connection_errors import (
-    closed_login_error,
-    early_close_error,
-    error_for_request,
-    failure_error,
-    is_rejection,
-    lost_error,
-    request_timeout_error,
-)
+from kprod.network.connection_errors import error_for_request, is_rejection, lost_error
+from kprod.network.connection_log import ConnectionLog
+from kprod.network.connection_loss import error_in_state, fail_later, fail_now
 from kprod.network.connection_setup import ConnectionSetup
 from kprod.network.framing import Frame
+from kprod.network.idle_timeout import IdleTimeout
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_session import NodeSession
 from kprod.network.node_state import ConnectionState, NodeState
 from kprod.network.outgoing import OutgoingFrame
-from kprod.network.request_task import RequestTask
+from kprod.network.request_deadlines import RequestDeadlines
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
 from kprod.protocol.headers import decode_response_header
-from kprod.timer.timer import TimerTask
 
 if TYPE_CHECKING:
     from kprod.network.negotiation import BrokerFeatures
 
-_logger = guarded_logger(__name__)
-
 # Cached: looked up for each request, and attribute access on an enum class is slow.
 _CONNECTING = ConnectionState.CONNECTING
 _TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
-_LOGGING_IN = frozenset({ConnectionState.AUTHENTICATING, ConnectionState.REAUTHENTICATING})
-_CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
 _PREFIX_BYTES = 4  # a frame is passed without its length prefix
 
@@ -91,8 +79,9 @@ class NodeConnection:
         self.channel: Channel | None = None
         self.events: int = 0
         self._session = NodeSession(self, context)
-        self._on_overdue = self._on_request_timeout  # bound once, not for each request
-        self._idle_timeout: TimerTask | None = None
+        self._deadlines: RequestDeadlines = RequestDeadlines(context.timer, self)
+        self._idle_timeout = IdleTimeout(context, self._idle_ms, self._retire)
+        self._log = ConnectionLog(node, self.state, context)
         self._last_active_ms = 0
 
     def can_send(self, now_ms: int) -> bool:
@@ -123,12 +112,7 @@ class NodeConnection:
         self._setup.begin(allowed_ms, now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Continue with the resolved addresses, if the connection waits for them.
-
-        Args:
-            resolution: The result for this node's host and port.
-            now_ms: Monotonic time.
-        """
+        """See `ConnectionSetup.on_resolution`."""
         self._setup.on_resolution(resolution, now_ms)
 
     def serve(self, events: int, now_ms: int) -> None:
@@ -148,7 +132,7 @@ class NodeConnection:
             # The error is kept for texts; its frames hold the response that cannot be decoded.
             self.drop(without_frames(error), now_ms)
         except Exception as error:  # noqa: BLE001 - most likely a MemoryError
-            _lose(self, error, now_ms)
+            fail_now(self, error, now_ms)
 
     def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
         """Send a request; the caller has checked `can_send`.
@@ -174,7 +158,7 @@ class NodeConnection:
             channel.send(frame)  # before the bookkeeping, so that the broker can already work
             self._note_written(channel, now_ms)
             if self.requests.newest is in_flight:
-                self._arm_request_timeout(in_flight)
+                self._deadlines.arm(in_flight)
             self._context.recorder.requested(self.node.node_id, frame.size_bytes)
         except Exception as error:  # noqa: BLE001 - in flight already: its connection tells of it
             fail_later(self, error)
@@ -222,10 +206,7 @@ class NodeConnection:
         if self.state.is_down:
             return
         was_connecting = self.state.current is _CONNECTING
-        if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
-            error = early_close_error(error, uses_tls=self._setup.tls is not None)
-        elif self.state.current in _LOGGING_IN and type(error) is Disconnected:
-            error = closed_login_error(error)
+        error = error_in_state(error, self.state.current, uses_tls=self._setup.tls is not None)
         if isinstance(error, AuthenticationFailed):
             is_again = self.state.is_connected
             self._context.recorder.login_failed(is_again=is_again)
@@ -235,9 +216,7 @@ class NodeConnection:
         self._setup.end(tries_next=was_connecting)
         self.state.fail(now_ms, authentication=is_rejection(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
-        if failures & (failures - 1) == 0:  # log only the 1st, 2nd, 4th, 8th failure and so on
-            more = {"times_in_a_row": failures} if failures > 1 else {}
-            self._note(Event.DISCONNECTED, reason=error, **more)
+        self._log.disconnected(error, failures)
         self._context.listener.on_connection_down(self.node, error, failures)
         self._fail_requests(error, now_ms)
 
@@ -266,9 +245,7 @@ class NodeConnection:
     def _close_channel(self) -> None:
         self._setup.stop_clock()
         self._session.end()
-        if self._idle_timeout is not None:
-            self._idle_timeout.cancel()
-            self._idle_timeout = None
+        self._idle_timeout.end()
         self.release_channel()
         self.features = None
 
@@ -313,7 +290,7 @@ class NodeConnection:
     def on_let_in(self, now_ms: int, *, is_again: bool) -> None:
         """Implement `SessionOwner.on_let_in`."""
         if is_again:
-            self._note(Event.REAUTHENTICATED, **self._login_fields(now_ms))
+            self._log.logged_in_again(now_ms)
             return
         self.features = self._session.features
         if self.channel is not None:
@@ -322,21 +299,10 @@ class NodeConnection:
         assert self._session.handshake is not None  # noqa: S101 - it is just over
         self._throttle(self._session.handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
-        self._arm_idle_timeout()
-        tls = {} if self._setup.tls is None else {"tls": self._setup.tls.description}
-        self._note(
-            Event.CONNECTED, used=str(self._setup.address), **tls, **self._login_fields(now_ms)
-        )
+        self._idle_timeout.begin(now_ms)
+        tls = None if self._setup.tls is None else self._setup.tls.description
+        self._log.connected(self._setup.address, tls, now_ms)
         self._context.listener.on_connection_ready(self.node)
-
-    def _login_fields(self, now_ms: int) -> dict[str, object]:
-        fields: dict[str, object] = {}
-        principal = self._context.security.principal
-        if principal:
-            fields["principal"] = principal
-        if self.state.send_until_ms < NEVER_MS:
-            fields["next_login_in_ms"] = self.state.send_until_ms - now_ms
-        return fields
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Update the selector's interest; complete requests that have no response."""
@@ -401,15 +367,10 @@ class NodeConnection:
         if throttle_ms <= 0:
             return
         if throttle_ms > THROTTLE_MS_MAX:
-            self._note(Event.THROTTLED, asked_ms=throttle_ms, kept_ms=THROTTLE_MS_MAX)
+            self._log.throttled(throttle_ms)
             throttle_ms = THROTTLE_MS_MAX
-        paused_until_ms = max(self.state.throttled_until_ms, self._last_active_ms)
-        self.state.throttle(throttle_ms, self._last_active_ms)
-        added_ms = self.state.throttled_until_ms - paused_until_ms
-        for in_flight in self.requests:
-            in_flight.cancel_timeout()
-            in_flight.deadline_ms += added_ms
-            self._arm_request_timeout(in_flight)
+        added_ms = self.state.throttle(throttle_ms, self._last_active_ms)
+        self._deadlines.delay(self.requests, added_ms)
 
     def _complete(
         self,
@@ -418,69 +379,17 @@ class NodeConnection:
         body: Any = None,  # noqa: ANN401 - each request's own
         error: KprodError | None = None,
     ) -> None:
-        outcome = Outcome(
-            node_id=self.node.node_id,
-            version=in_flight.version,
-            was_written=in_flight.frame.written_bytes > 0,
-            latency_ms=now_ms - in_flight.sent_at_ms,
-            now_ms=now_ms,
-            body=body,
-            error=error,
-        )
+        outcome = in_flight.outcome(self.node.node_id, now_ms, body, error)
         self._context.completions.append((in_flight.request, outcome))
 
-    def _note(self, event: Event, **fields: object) -> None:
-        node = self.node
-        self._context.state_log.note(event, node=node.node_id, address=node.address, **fields)
-
-    def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
-        in_flight.timeout = RequestTask(in_flight, self._on_overdue)
-        self._context.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
-
-    def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
-        if in_flight.deadline_ms > self._context.timer.now_ms:  # it was sent again meanwhile
-            self._arm_request_timeout(in_flight)
-            return
-        self.drop(request_timeout_error(self.node, in_flight), self._context.timer.now_ms)
-
-    def _arm_idle_timeout(self) -> None:
-        idle_max_ms = self._context.settings.connections_max_idle_ms
-        if idle_max_ms >= 0:
-            self._idle_timeout = TimerTask(self._on_idle_timeout)
-            self._context.timer.add_at(self._last_active_ms + idle_max_ms, self._idle_timeout)
-
-    def _on_idle_timeout(self) -> None:
-        now_ms = self._context.timer.now_ms
+    def _idle_ms(self, now_ms: int) -> int:
         if len(self.requests):
             self._last_active_ms = now_ms
-        if now_ms - self._last_active_ms < self._context.settings.connections_max_idle_ms:
-            self._arm_idle_timeout()
-            return
-        self._note(Event.IDLE_CLOSED)
+        return now_ms - self._last_active_ms
+
+    def _retire(self, now_ms: int) -> None:
+        self._log.idle_closed()
         self._context.recorder.disconnected()
         self._close_channel()
         self._context.attempts.forget(self.node)
         self.state.retire(now_ms)
-
-
-def fail_later(connection: NodeConnection, cause: Exception) -> None:
-    """Make the next `serve` drop a connection; the selector reports it immediately.
-
-    For a failure on an application's thread (`DirectPath`), where it must not be reported yet.
-
-    Args:
-        connection: The connection; its requests in flight are retried.
-        cause: The exception.
-    """
-    if connection.channel is not None:
-        connection.requests.mark_outcomes_unknown()
-        connection.channel.fail(cause)
-        connection.watch(EVENT_READ | EVENT_WRITE)
-
-
-def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
-    """Drop a connection because of a failure in kprod itself; its requests are retried."""
-    node = connection.node
-    connection.requests.mark_outcomes_unknown()
-    connection.drop(failure_error(node, cause), now_ms)
-    _logger.error("kprod failed on the connection to %s", node.address, exc_info=cause)

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from kprod.network.outgoing cimport OutgoingFrame
-from kprod.network.client_request cimport ClientRequest
+from kprod.network.client_request cimport ClientRequest, Outcome
 
 
 cdef class InFlightRequest:
@@ -15,6 +15,7 @@ cdef class InFlightRequest:
     cdef public int64_t deadline_ms
     cdef public object timeout
 
+    cpdef Outcome outcome(self, object node_id, int64_t now_ms, object body, object error)
     cpdef cancel_timeout(self)
 
 

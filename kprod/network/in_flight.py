@@ -15,10 +15,10 @@ Source: Kafka's InFlightRequests (clients 4.3.1).
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kprod.errors import RemoteProtocolError
-from kprod.network.client_request import ClientRequest
+from kprod.errors import KprodError, RemoteProtocolError
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.outgoing import OutgoingFrame
 
 if TYPE_CHECKING:
@@ -54,6 +54,34 @@ class InFlightRequest:
         self.sent_at_ms = now_ms
         self.deadline_ms = now_ms
         self.timeout: TimerTask | None = None
+
+    def outcome(
+        self,
+        node_id: int,
+        now_ms: int,
+        body: Any,  # noqa: ANN401 - each request's own
+        error: KprodError | None,
+    ) -> Outcome:
+        """Create the outcome of the request.
+
+        Args:
+            node_id: The node it was sent to.
+            now_ms: Monotonic time.
+            body: The decoded response; None without one.
+            error: The reason why there is none; None if it has succeeded.
+
+        Returns:
+            The outcome.
+        """
+        return Outcome(
+            node_id=node_id,
+            version=self.version,
+            was_written=self.frame.written_bytes > 0,
+            latency_ms=now_ms - self.sent_at_ms,
+            now_ms=now_ms,
+            body=body,
+            error=error,
+        )
 
     def cancel_timeout(self) -> None:
         """Cancel the deadline, and drop the reference to it, since it refers to this request."""

@@ -214,14 +214,19 @@ class NodeState:
         self._move(ConnectionState.DISCONNECTED)
         self.retry_at_ms = now_ms
 
-    def throttle(self, throttle_ms: int, now_ms: int) -> None:
+    def throttle(self, throttle_ms: int, now_ms: int) -> int:
         """Send nothing for a while.
 
         Args:
             throttle_ms: At least 0.
             now_ms: Monotonic time.
+
+        Returns:
+            Milliseconds by which this lengthens the pause; throttles that overlap count once.
         """
+        paused_until_ms = max(self.throttled_until_ms, now_ms)
         self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
+        return self.throttled_until_ms - paused_until_ms
 
     def _move(self, target: ConnectionState) -> None:
         if target not in TRANSITIONS[self.current]:

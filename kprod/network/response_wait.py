@@ -22,7 +22,8 @@ Source: recv(2), MSG_PEEK.
 from typing import TYPE_CHECKING, Final
 
 from kprod._core.wire.frames import correlation_id_of
-from kprod.network.connection import NodeConnection, fail_later
+from kprod.network.connection import NodeConnection
+from kprod.network.connection_loss import fail_later
 from kprod.network.framing import Frame
 from kprod.network.selector import EVENT_NONE, EVENT_READ
 
