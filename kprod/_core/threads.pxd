@@ -1,3 +1,5 @@
 # Called as functions; set by `register`.
 cdef object make_lock
 cdef object current
+
+cpdef object current_ident()

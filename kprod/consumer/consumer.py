@@ -180,9 +180,8 @@ class Consumer(PartitionPositions, GroupProgress, LogOffsets):
         No error loses a record: the next poll continues at the positions.
         """
         engine = engine_of(self)
-        engine.parts.reader = current_ident()
-        call = engine.reading.records_call(max_records)
-        return engine.read(call, engine.parts.until_ms(timeout))
+        call, until_ms = engine.reading.poll_terms(timeout, max_records)
+        return engine.read(call, until_ms)
 
     def poll_arrow(
         self,

@@ -131,7 +131,7 @@ def _open_direct_read(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
         parts.buffer,
         parts.mailbox,
         repeat=FetchRepeat(
-            parts.fetcher, parts.client, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
+            parts.fetcher, parts.metadata, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
         ),
         clock=world.clock,
         request_timeout_ms=config.request_timeout_ms,

@@ -71,6 +71,7 @@ cdef class DirectRead(SleepHook):
     )
     cpdef int _take(self) except -1
 
+    @cython.locals(connection=NodeConnection, in_flight=InFlightRequest)
     cpdef bint _is_usual(
         self, FetchRequest request, LoneFetch answer, int64_t now_ms
     ) except -1

@@ -296,8 +296,10 @@ class DirectRead(SleepHook):
 
     def _is_usual(self, request: FetchRequest, answer: LoneFetch, now_ms: int) -> bool:
         """Whether the request can be sent again; not if memory is too short to find out."""
+        connection, in_flight = self._response_wait.connection, self._response_wait.in_flight
+        assert connection is not None and in_flight is not None  # noqa: S101, PT018 - as in `_take`
         try:
-            return self._repeat.accepts(request, answer, now_ms)
+            return self._repeat.accepts(connection, in_flight, request, answer, now_ms)
         except MemoryError:
             return False
 

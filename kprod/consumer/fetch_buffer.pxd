@@ -5,11 +5,14 @@ from libc.stdint cimport int64_t
 
 from kprod.consumer.position cimport AssignedPartition
 
+cdef int64_t _IN_USE_RATIO
+
 
 cdef class ResponseMemory:
     cdef public int64_t size_bytes
     cdef public int64_t in_use_bytes
-    cdef public dict blocks
+    cdef public list blocks
+    cdef public Py_ssize_t left_count
 
 
 cdef class FetchedBlock:
@@ -21,6 +24,7 @@ cdef class FetchedBlock:
     cdef public ResponseMemory memory
     cdef public int64_t next_offset
     cdef public int64_t next_epoch
+    cdef public bint is_freed
 
 
 cdef class FetchedStep:
@@ -49,9 +53,17 @@ cdef class FetchBuffer:
     @cython.locals(index=Py_ssize_t, block=FetchedBlock)
     cpdef _leave_out(self, list blocks, Py_ssize_t first_index, ResponseMemory memory)
     cpdef take_freed(self)
+    cpdef int64_t free_bytes(self) except? -1
     cpdef bint has_arrived(self) except -1
     cpdef object first(self)
     cpdef remove_first(self)
 
     @cython.locals(memory=ResponseMemory, each=FetchedBlock)
     cpdef free(self, FetchedBlock block)
+
+
+@cython.locals(memory=ResponseMemory, block=FetchedBlock)
+cpdef FetchedBlock lone_block(
+    AssignedPartition partition, int64_t number, int64_t offset, memoryview records,
+    int64_t next_offset, int64_t next_epoch
+)

@@ -32,6 +32,7 @@ from kprod.consumer.position import AssignedPartition
 AHEAD_MAX = 2  # blocks of one partition that wait for the polling thread
 _IN_USE_RATIO = 2  # a response is copied out when less than one byte in this many is in use
 _FREED = memoryview(b"")
+_NO_BLOCKS: "list[FetchedBlock]" = []  # never changed
 
 
 class ResponseMemory:
@@ -40,7 +41,8 @@ class ResponseMemory:
     Attributes:
         size_bytes: Size of the whole response.
         in_use_bytes: Total size of the blocks that were not freed.
-        blocks: The blocks that were not freed, as keys.
+        blocks: All its blocks, until the last is freed.
+        left_count: Number of the blocks that were not freed.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -51,7 +53,8 @@ class ResponseMemory:
         """
         self.size_bytes: int = size_bytes
         self.in_use_bytes: int = 0
-        self.blocks: dict[FetchedBlock, None] = {}
+        self.blocks: list[FetchedBlock] = []
+        self.left_count: int = 0
 
 
 class FetchedBlock:
@@ -66,6 +69,7 @@ class FetchedBlock:
         memory: The memory of the response.
         next_offset: The offset to fetch after the block; the requested one if none can follow.
         next_epoch: Leader epoch of the record before it; −1 if unknown.
+        is_freed: Whether the polling thread has freed it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - made for each response; keywords cost time
@@ -88,7 +92,9 @@ class FetchedBlock:
         self.memory: ResponseMemory = memory
         self.next_offset: int = next_offset
         self.next_epoch: int = next_epoch
-        memory.blocks[self] = None
+        self.is_freed: bool = False
+        memory.blocks.append(self)
+        memory.left_count += 1
         memory.in_use_bytes += len(records)
 
 
@@ -189,9 +195,10 @@ class FetchBuffer:
         """Count the blocks from an index on no more, since they were not passed."""
         for index in range(first_index, len(blocks)):
             block = blocks[index]
-            del memory.blocks[block]
+            block.is_freed = True
+            memory.left_count -= 1
             memory.in_use_bytes -= len(block.records)
-        if not memory.blocks:
+        if not memory.left_count:
             self.held_bytes -= memory.size_bytes
 
     def add_step(self, step: FetchedStep) -> None:
@@ -223,9 +230,8 @@ class FetchBuffer:
         while self._freed:
             self.held_bytes -= self._freed.popleft()
 
-    @property
     def free_bytes(self) -> int:
-        """Number of bytes that may be requested; requests in flight are not subtracted."""
+        """Return how many bytes may be requested; requests in flight are not subtracted."""
         return self.capacity_bytes - self.held_bytes - self.decoding_bytes
 
     # Methods of the polling thread.
@@ -249,16 +255,19 @@ class FetchBuffer:
             block: A block that was returned completely, or is obsolete.
         """
         memory = block.memory
-        if block not in memory.blocks:
+        if block.is_freed:
             return
-        del memory.blocks[block]
+        block.is_freed = True
+        memory.left_count -= 1
         block.partition.consumed_count += 1
         memory.in_use_bytes -= len(block.records)
         block.records = _FREED
-        if not memory.blocks:
+        if not memory.left_count:
+            memory.blocks = _NO_BLOCKS  # they refer to it, too
             self._freed.append(memory.size_bytes)
         elif memory.in_use_bytes * _IN_USE_RATIO < memory.size_bytes:
-            for each in list(memory.blocks):
+            memory.blocks = [each for each in memory.blocks if not each.is_freed]
+            for each in memory.blocks:
                 each.records = memoryview(bytes(each.records))
             self._freed.append(memory.size_bytes - memory.in_use_bytes)
             memory.size_bytes = memory.in_use_bytes
@@ -272,3 +281,41 @@ class FetchBuffer:
                 return
             if isinstance(entry, FetchedBlock):
                 self.free(entry)
+
+
+def lone_block(  # noqa: PLR0917 - made for each response; keywords cost time
+    partition: AssignedPartition,
+    number: int,
+    offset: int,
+    records: memoryview,
+    next_offset: int,
+    next_epoch: int,
+) -> FetchedBlock:
+    """Return the only block of a response, as `FetchedBlock` does, with its memory, but in C.
+
+    Args:
+        partition: As the attribute of `FetchedBlock`, and the others, too.
+        number: Number of the start.
+        offset: The requested offset.
+        records: Consecutive batches, without aborted transactions.
+        next_offset: The offset to fetch after the block.
+        next_epoch: Leader epoch of the record before it; −1 if unknown.
+
+    Returns:
+        The block.
+    """
+    memory = ResponseMemory.__new__(ResponseMemory)
+    block = FetchedBlock.__new__(FetchedBlock)
+    block.partition = partition
+    block.number = number
+    block.offset = offset
+    block.records = records
+    block.aborted = ()
+    block.memory = memory
+    block.next_offset = next_offset
+    block.next_epoch = next_epoch
+    block.is_freed = False
+    memory.size_bytes = memory.in_use_bytes = len(records)
+    memory.left_count = 1
+    memory.blocks = [block]
+    return block

@@ -18,13 +18,13 @@ Thread-safety: the thread that owns the I/O thread's state (`DirectRead`).
 
 from kprod._core.record.batch_ends import last_batch
 from kprod._core.wire.fetch_frames import LoneFetch
-from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, ResponseMemory
+from kprod.cluster.metadata import Metadata
+from kprod.consumer.fetch_buffer import FetchBuffer, lone_block
 from kprod.consumer.fetch_plan import FetchPlan
 from kprod.consumer.fetch_request import FetchRequest
 from kprod.consumer.fetch_session import Wanted
 from kprod.consumer.fetcher import SMALL_BYTES, Fetcher
 from kprod.consumer.topic_watch import TopicWatch
-from kprod.network.client import NetworkClient
 from kprod.network.connection import NodeConnection
 from kprod.network.in_flight import InFlightRequest
 
@@ -37,7 +37,7 @@ class FetchRepeat:
     def __init__(
         self,
         fetcher: Fetcher,
-        client: NetworkClient,
+        metadata: Metadata,
         *,
         plan: FetchPlan,
         buffer: FetchBuffer,
@@ -47,22 +47,31 @@ class FetchRepeat:
 
         Args:
             fetcher: Has sent the fetch.
-            client: Its client.
+            metadata: The metadata of its client.
             plan: The partitions to fetch.
             buffer: Gets the records.
             topics: Told that a partition was fetched.
         """
         self._fetcher = fetcher
-        self._client = client
+        self._metadata = metadata
         self._plan = plan
         self._buffer = buffer
         self._topics = topics
 
-    def accepts(self, request: FetchRequest, answer: LoneFetch, now_ms: int) -> bool:
+    def accepts(  # noqa: PLR0917 - keywords cost time
+        self,
+        connection: NodeConnection,
+        in_flight: InFlightRequest,
+        request: FetchRequest,
+        answer: LoneFetch,
+        now_ms: int,
+    ) -> bool:
         """Whether a response and the next request are the usual ones.
 
         Args:
-            request: The only request in flight on its connection.
+            connection: The request's connection.
+            in_flight: The request in flight, the only one there.
+            request: The same request.
             answer: The response.
             now_ms: Monotonic time.
 
@@ -79,7 +88,7 @@ class FetchRepeat:
             and self._is_fetched_next(wanted, records, now_ms)
             and self._has_nothing_else(request.node_id)
             and self._asks_for_as_much(request, len(records))
-            and self._client.is_ready(request.node_id, now_ms)
+            and self._may_send(connection, in_flight, now_ms)
         )
 
     def run(  # noqa: PLR0917 - keywords cost time
@@ -109,17 +118,16 @@ class FetchRepeat:
         partition, end = wanted.partition, last_batch(records)
         assert end is not None  # noqa: S101 - as above
         next_epoch = max(end.leader_epoch, -1)
-        memory = ResponseMemory(len(records))
         next_offset = end.next_offset
-        block = FetchedBlock(
-            partition, wanted.number, wanted.offset, records, (), memory, next_offset, next_epoch
+        block = lone_block(
+            partition, wanted.number, wanted.offset, records, next_offset, next_epoch
         )
         number = connection.next_correlation_id()
         frame = request.repeated_frame(number, session.epoch + 1, next_offset, next_epoch)
         self._buffer.add_own(block)
         fetcher.has_left = False
         fetcher.counts.note(now_ms - in_flight.sent_at_ms)
-        fetcher.counts.bytes_total += memory.size_bytes
+        fetcher.counts.bytes_total += block.memory.size_bytes
         self._topics.works(partition)
         partition.note_fetched(
             answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
@@ -153,10 +161,21 @@ class FetchRepeat:
             or not self._plan.uses_leaders()
         )
 
+    def _may_send(
+        self, connection: NodeConnection, in_flight: InFlightRequest, now_ms: int
+    ) -> bool:
+        """Whether the connection takes a request, and no metadata request goes first."""
+        frame = in_flight.frame
+        return (
+            connection.state.sends(now_ms)
+            and frame.written_bytes >= frame.size_bytes
+            and self._metadata.update_due_in_ms(now_ms) > 0
+        )
+
     def _asks_for_as_much(self, request: FetchRequest, added_bytes: int) -> bool:
         """Whether the next request may ask for as many bytes as this one, and for no more."""
         asked_bytes, others_bytes = self._fetcher.asked_bytes, 0
         if len(asked_bytes) > 1:
             others_bytes = sum(asked_bytes.values()) - request.bytes_max
-        free_bytes = self._buffer.free_bytes - added_bytes - others_bytes
+        free_bytes = self._buffer.free_bytes() - added_bytes - others_bytes
         return min(request.terms.bytes_max, free_bytes) == request.bytes_max

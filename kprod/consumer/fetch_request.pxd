@@ -45,7 +45,7 @@ cdef class FetchRequest(ClientRequest):
 
     @cython.locals(wanted=Wanted)
     cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
-    cpdef OutgoingFrame repeated_frame(
+    cpdef bytes repeated_frame(
         self, int64_t number, int64_t session_epoch, int64_t offset, int64_t last_epoch
     )
     cpdef object decode(self, int version, object frame)

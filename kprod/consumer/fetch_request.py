@@ -223,7 +223,7 @@ class FetchRequest(ClientRequest):
 
     def repeated_frame(
         self, number: int, session_epoch: int, offset: int, last_epoch: int
-    ) -> OutgoingFrame:
+    ) -> bytes:
         """Encode the request once more; only if `repeated` is set.
 
         Args:
@@ -238,7 +238,7 @@ class FetchRequest(ClientRequest):
         self._frame = repeated_fetch_frame(
             self._frame, self._opening_bytes, number, session_epoch, offset, last_epoch
         )
-        return OutgoingFrame([self._frame])
+        return self._frame
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
         """Decode a response: a `LoneFetch` if it is one, otherwise its fields."""

@@ -5,6 +5,11 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod.consumer.position cimport AssignedPartition
 
+cdef int64_t _NO_SESSION
+cdef int64_t _FIRST_EPOCH
+cdef int64_t _CLOSING_EPOCH
+cdef int64_t _EPOCH_MAX
+
 
 cdef class Wanted:
     cdef public AssignedPartition partition

@@ -24,7 +24,7 @@ from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 
 _FETCHING = State.FETCHING  # cached: attribute access on an enum class runs Python code
-_NO_SESSION = 0
+_NO_SESSION = 0  # this and the following: C integers, see the `.pxd`
 _FIRST_EPOCH = 0
 _CLOSING_EPOCH = -1
 _EPOCH_MAX = 2**31 - 1

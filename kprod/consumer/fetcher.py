@@ -184,11 +184,11 @@ class Fetcher:
     def _send(self, node: Node, session: FetchSession, shares: int, now_ms: int) -> None:
         terms, buffer = self._terms, self._buffer
         asked_bytes = sum(self.asked_bytes.values()) if self.asked_bytes else 0
-        free_bytes = buffer.free_bytes - asked_bytes
+        free_bytes = buffer.free_bytes() - asked_bytes
         if free_bytes < _LEAST_BYTES:
             buffer.is_short = True  # before the last look, so that no freed block is missed
             buffer.take_freed()
-            free_bytes = buffer.free_bytes - asked_bytes
+            free_bytes = buffer.free_bytes() - asked_bytes
         if free_bytes < _LEAST_BYTES:
             if buffer.held_bytes or asked_bytes:
                 return  # a freed block or a response causes the next turn

@@ -7,8 +7,10 @@ from kprod.consumer.assignment cimport Assignment
 from kprod.consumer.fetch_buffer cimport FetchBuffer
 from kprod.consumer.iterator_chunk cimport IteratorChunk
 from kprod.consumer.open_block cimport DecodingTerms, OpenBlock
-from kprod.consumer.parked_blocks cimport ParkedBlocks
+from kprod.consumer.parked_blocks cimport ParkedBlocks, is_of_newest_start, partition_of
 from kprod.consumer.position cimport AssignedPartition
+
+cdef int64_t _PARKED_RATIO
 
 
 cdef class HandOver:
@@ -39,8 +41,7 @@ cdef class HandOver:
     cpdef _pass_over(self, OpenBlock bad=*)
     cpdef _take_arrived(self)
 
-    @cython.locals(block=OpenBlock)
+    @cython.locals(block=OpenBlock, partition=AssignedPartition)
     cpdef _drop(self, object entry)
 
-    @cython.locals(block=OpenBlock, partition=AssignedPartition, number=int64_t)
     cpdef bint _is_current(self, object entry) except -1

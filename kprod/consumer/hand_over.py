@@ -27,7 +27,12 @@ from kprod.consumer.assignment import Assignment
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
-from kprod.consumer.parked_blocks import Entry, ParkedBlocks
+from kprod.consumer.parked_blocks import (
+    Entry,
+    ParkedBlocks,
+    is_of_newest_start,
+    partition_of,
+)
 from kprod.consumer.position import AssignedPartition, Place, Start, new_start
 from kprod.errors import CorruptRecord, KprodError
 
@@ -108,7 +113,7 @@ class HandOver:
                     break
                 self._pass_over(block)
                 raise
-            records += taken
+            records = records + taken if records else taken
             self._buffer.decoding_bytes = block.decoder().decompressed_size
             self.remove_exhausted(block)
             if taken and from_one:
@@ -168,7 +173,7 @@ class HandOver:
         """
         if block.is_exhausted():
             block.is_done = True
-            self._ready.pop(0)
+            del self._ready[0]
 
     def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> IteratorChunk:
         """Start to return records of one block one by one.
@@ -346,11 +351,11 @@ class HandOver:
                 return None
             entry = self._ready[0]
             if not self._is_current(entry):
-                self._ready.pop(0)
+                del self._ready[0]
                 self._drop(entry)
-            elif entry.partition.paused:
+            elif partition_of(entry).paused:
                 self._parked.add(entry)
-                self._ready.pop(0)
+                del self._ready[0]
             elif isinstance(entry, OpenBlock):
                 return entry
             elif not may_run:
@@ -381,20 +386,15 @@ class HandOver:
             self._buffer.remove_first()
 
     def _drop(self, entry: Entry) -> None:
+        partition = partition_of(entry)
         if isinstance(entry, OpenBlock):
             block = entry
             block.park()
             self._buffer.decoding_bytes = 0
             self._buffer.free(block.fetched)
         else:
-            entry.partition.consumed_count += 1
-        self._on_freed(entry.partition)
+            partition.consumed_count += 1
+        self._on_freed(partition)
 
     def _is_current(self, entry: Entry) -> bool:
-        partition: AssignedPartition = entry.partition
-        if isinstance(entry, OpenBlock):
-            block = entry
-            number = block.fetched.number
-        else:
-            number = entry.number
-        return number == partition.start.number and self._assignment.has(partition)
+        return is_of_newest_start(entry) and self._assignment.has(partition_of(entry))

@@ -3,9 +3,12 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod._core.record.record_block cimport RecordBlock
+from kprod._core.record.consumer_record cimport PartitionStamp
+from kprod._core.record.record_block cimport RecordBlock, open_record_block
 from kprod.consumer.fetch_buffer cimport FetchedBlock
-from kprod.consumer.position cimport AssignedPartition, Place
+from kprod.consumer.position cimport AssignedPartition, Place, new_place
+
+cdef int64_t _NO_EPOCH
 
 
 cdef class DecodingTerms:
@@ -29,8 +32,10 @@ cdef class OpenBlock:
     cdef public list _ready
     cdef public dict _results
 
-    @cython.locals(block=RecordBlock, fetched=FetchedBlock, terms=DecodingTerms)
     cpdef RecordBlock decoder(self)
+
+    @cython.locals(fetched=FetchedBlock, terms=DecodingTerms, stamp=PartitionStamp)
+    cpdef RecordBlock _new_decoder(self)
     cpdef bint is_exhausted(self) except -1
     cpdef Place place(self)
 

@@ -7,11 +7,14 @@ Thread-safety: the polling thread.
 
 from typing import Any
 
-from kprod._core.record.record_block import RecordBlock
+from kprod._core.record.record_block import RecordBlock, open_record_block
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchedBlock
-from kprod.consumer.position import NO_EPOCH, AssignedPartition, Place
+from kprod.consumer.position import NO_EPOCH, AssignedPartition, Place, new_place
 from kprod.errors import DeserializationFailed
+
+_NO_EPOCH = NO_EPOCH  # a C integer: see the `.pxd`
+_NONE: list[Any] = []  # never changed; blocks are made for each response
 
 
 class DecodingTerms:
@@ -62,29 +65,37 @@ class OpenBlock:
         self.partition: AssignedPartition = self.fetched.partition
         self.next_offset: int = self.fetched.offset
         self._start_offset: int = self.next_offset
-        self.epoch: int = NO_EPOCH
+        self.epoch: int = _NO_EPOCH
         self.is_done: bool = False
         self._terms = terms
         self._block: RecordBlock | None = None
-        self._waiting: list[Any] = []  # decoded, not yet deserialized
-        self._ready: list[Any] = []  # deserialized, given back by an interrupted hand-out
-        self._results: dict[int, Any] = {}  # deserialized in this hand-out, by offset
+        self._waiting = _NONE  # decoded, not yet deserialized
+        self._ready = _NONE  # deserialized, given back by an interrupted hand-out
+        # deserialized in this hand-out, by offset; None if nothing was
+        self._results: dict[int, Any] | None = None
 
     def decoder(self) -> RecordBlock:
         """Return the decoder of the block, which is created on first use."""
-        block = self._block
-        if block is None:
-            fetched, terms = self.fetched, self._terms
-            block = self._block = RecordBlock(
-                fetched.records,
-                fetched.partition.stamp,
-                self._start_offset,
-                aborted=fetched.aborted,
-                read_committed=terms.reads_committed,
-                check_crcs=terms.check_crcs,
-                as_views=terms.as_views,
+        if self._block is None:
+            self._block = self._new_decoder()
+        return self._block
+
+    def _new_decoder(self) -> RecordBlock:
+        fetched, terms = self.fetched, self._terms
+        records, stamp = fetched.records, fetched.partition.stamp
+        if not terms.reads_committed:
+            return open_record_block(
+                records, stamp, self._start_offset, terms.check_crcs, terms.as_views
             )
-        return block
+        return RecordBlock(
+            records,
+            stamp,
+            self._start_offset,
+            aborted=fetched.aborted,
+            read_committed=True,
+            check_crcs=terms.check_crcs,
+            as_views=terms.as_views,
+        )
 
     def is_exhausted(self) -> bool:
         """Return whether nothing is left to return."""
@@ -92,7 +103,7 @@ class OpenBlock:
 
     def place(self) -> Place:
         """Return the position after the returned records."""
-        return Place(self.fetched.number, self.next_offset, self.epoch)
+        return new_place(self.fetched.number, self.next_offset, self.epoch)
 
     def take(self, count: int) -> list[Any]:
         """Take the next records.
@@ -114,7 +125,8 @@ class OpenBlock:
         block = self.decoder()
         if not self._terms.is_deserializing:
             taken = block.take(count)
-            self._note(taken)
+            if taken:
+                self.epoch = _NO_EPOCH  # it may be older than the one before a rewind
             self.follow_decoder()
             return taken
         if not self._waiting:
@@ -162,7 +174,7 @@ class OpenBlock:
         if self._ready or not self._waiting or self._waiting[0].offset != offset:
             return False
         self._note(self._waiting[:1])
-        del self._waiting[0]
+        self._waiting = self._waiting[1:]
         if not self._waiting:
             self.follow_decoder()
         return True
@@ -179,17 +191,15 @@ class OpenBlock:
             self.epoch = place.epoch
         else:
             self.next_offset = self.fetched.offset
-            self.epoch = NO_EPOCH
+            self.epoch = _NO_EPOCH
         self._start_offset = self.next_offset
         self._block = None
-        self._waiting = []
-        self._ready = []
+        self._waiting = self._ready = _NONE
         self.is_done = False
 
     def forget_results(self) -> None:
         """Forget the deserialized objects, since the records have reached the application."""
-        if self._results:
-            self._results = {}
+        self._results = None
 
     def park(self) -> None:
         """Free the decoder, which holds memory; it is created again on use."""
@@ -202,13 +212,15 @@ class OpenBlock:
             last = taken[-1]
             self.next_offset = last.offset + 1
             epoch = last.leader_epoch
-            self.epoch = NO_EPOCH if epoch is None else epoch
+            self.epoch = _NO_EPOCH if epoch is None else epoch
 
     def _deserialized(self, count: int) -> list[Any]:
         # Results of an interrupted hand-out are used again; otherwise a signal handler that raises
         # again and again could keep a hand-out from ever being completed.
         made: list[Any] = []
         run, results = self._terms.deserializers.run, self._results
+        if results is None:
+            results = self._results = {}
         try:
             for record in self._waiting[:count]:
                 offset = record.offset
@@ -218,5 +230,5 @@ class OpenBlock:
         except DeserializationFailed:
             if not made:
                 raise
-        del self._waiting[: len(made)]
+        self._waiting = self._waiting[len(made) :]
         return made

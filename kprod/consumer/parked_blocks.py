@@ -15,6 +15,36 @@ from kprod.consumer.position import AssignedPartition
 Entry = OpenBlock | FetchedStep
 
 
+def partition_of(entry: Entry) -> AssignedPartition:
+    """Return the partition of a block or step.
+
+    Args:
+        entry: A block or step.
+
+    Returns:
+        Its partition.
+    """
+    if isinstance(entry, OpenBlock):
+        block = entry
+        return block.partition
+    return entry.partition
+
+
+def is_of_newest_start(entry: Entry) -> bool:
+    """Whether a block or step belongs to the newest start of its partition.
+
+    Args:
+        entry: A block or step.
+
+    Returns:
+        False after a seek, a reset or a truncation.
+    """
+    if isinstance(entry, OpenBlock):
+        block = entry
+        return block.fetched.number == block.partition.start.number
+    return entry.number == entry.partition.start.number
+
+
 class ParkedBlocks:
     """The blocks and steps of paused partitions, in order for each partition."""
 

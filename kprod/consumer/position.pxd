@@ -1,5 +1,6 @@
 # The types of position.py, which is compiled as it stands.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 
@@ -16,6 +17,10 @@ cdef class Place:
     cdef readonly int64_t number
     cdef readonly int64_t offset
     cdef readonly int64_t epoch
+
+
+@cython.locals(place=Place)
+cpdef Place new_place(int64_t number, int64_t offset, int64_t epoch)
 
 
 cdef class AssignedPartition:

@@ -9,6 +9,7 @@ from kprod.consumer.direct_read cimport DirectRead
 from kprod.consumer.hand_over cimport HandOver
 from kprod.consumer.parts cimport ConsumerParts
 from kprod._core.signal_handlers cimport run_handlers
+from kprod._core.threads cimport current_ident
 
 
 cdef class Reading:
@@ -22,6 +23,7 @@ cdef class Reading:
     cdef public object _usual_call
     cdef public object _wakes
 
+    cpdef tuple poll_terms(self, object timeout, object max_records)
     cpdef records_call(self, object max_records)
 
     @cython.locals(parts=ConsumerParts, alone=ReaderClaim, hand_over=HandOver)

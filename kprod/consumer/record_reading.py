@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from kprod._core.reader_claim import ReaderClaim
 from kprod._core.signal_handlers import run_handlers
+from kprod._core.threads import current_ident
 from kprod.cluster.metadata_waiters import SLICE_MS
 from kprod.consumer.iterator_chunk import IteratorChunk
 from kprod.consumer.partition_texts import no_offset
@@ -24,7 +25,6 @@ from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import OFFSET_MAX, AssignedPartition, Start, State, new_start
 from kprod.errors import ConcurrentPoll, KprodError, WakeupError
 from kprod.model import TopicPartition
-from kprod.threads import current_ident
 
 Taken = TypeVar("Taken")
 Result = TypeVar("Result")
@@ -83,6 +83,24 @@ class Reading:
         is_closed = self._parts.closed_error is not None and not self._is_forked
         if is_closed and self._parts.alone.holder is None:
             self._parts.hand_over.clear()
+
+    def poll_terms(
+        self, timeout: float | None, max_records: int | None
+    ) -> tuple[ReadCall[list[Any], list[Any]], int | None]:
+        """Remember the calling thread, and read the arguments of its `poll`.
+
+        Args:
+            timeout: As for `poll`.
+            max_records: As for `poll`.
+
+        Returns:
+            The read, and its deadline.
+
+        Raises:
+            TypeError, ValueError: An argument is no number, or out of bounds.
+        """
+        self._parts.reader = current_ident()
+        return self.records_call(max_records), self._parts.until_ms(timeout)
 
     def records_call(self, max_records: int | None) -> ReadCall[list[Any], list[Any]]:
         """Return the read of `poll`.

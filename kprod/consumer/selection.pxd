@@ -8,3 +8,5 @@ from kprod.consumer.position cimport AssignedPartition
 cdef class Selection:
     cdef public ConsumerParts _parts
     cdef public frozenset _added
+
+    cpdef on_freed(self, AssignedPartition partition)

@@ -6,6 +6,9 @@ from kprod.network.framing cimport FrameReader
 from kprod.network.outgoing cimport OutgoingFrame
 from kprod.network.transport cimport PlainTransport
 
+cdef Py_ssize_t _WRITE_BYTES_MAX
+cdef Py_ssize_t _IOV_MAX
+
 
 cdef class Channel:
     cdef public object transport
@@ -14,6 +17,8 @@ cdef class Channel:
     cdef public object _failure
     cdef public object _outbox
     cdef public Py_ssize_t peeked_bytes
+
+    cpdef bint is_busy(self) except -1
 
     @cython.locals(plain=PlainTransport)
     cpdef bint send(self, OutgoingFrame frame) except -1

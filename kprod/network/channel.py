@@ -28,6 +28,7 @@ RECEIVE_BUFFER_BYTES = 256 * 1024
 READ_ON_BYTES_MAX = 8 << 20
 
 NONE_ARRIVED = -1
+_WRITE_BYTES_MAX = WRITE_BYTES_MAX  # this and the next: C integers, see the `.pxd`
 _IOV_MAX = min(iov_max(), PIECES_MAX)
 
 
@@ -66,6 +67,12 @@ class Channel:
         """Whether `peek` has received input, unseen by a selector, that `receive` must process."""
         return self._plain is None and bool(self.transport.has_unread)
 
+    def is_busy(self) -> bool:
+        """Whether `has_output` or `has_input`."""
+        if self._outbox or self._failure is not None:
+            return True
+        return self._plain is None and bool(self.transport.has_unread)
+
     def fail(self, failure: Exception) -> None:
         """Set the error that the next `flush` raises.
 
@@ -85,7 +92,7 @@ class Channel:
             True if everything was written. An error is raised by the next `flush`, which the owner
             calls when the socket is writable.
         """
-        is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
+        is_small = frame.size_bytes <= _WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
         plain = self._plain
         if is_small and self.transport.gathers and not self._outbox:
             # Usually this writes the whole frame.
@@ -96,7 +103,7 @@ class Channel:
                     frame.advance(self.transport.write_pieces(frame.pieces))
             except OSError as error:
                 self._failure = error
-            if frame.is_written:
+            if frame.written_bytes >= frame.size_bytes:
                 return True
         self._outbox.append(frame)
         if self._failure is None:

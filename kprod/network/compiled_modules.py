@@ -34,6 +34,7 @@ COMPILED_MODULES = (
     "kprod.network.epoll_selector",
     "kprod.network.framing",
     "kprod.network.in_flight",
+    "kprod.network.node_state",
     "kprod.network.outgoing",
     "kprod.network.request_deadlines",
     "kprod.network.request_task",

@@ -10,6 +10,10 @@ from kprod.network.outgoing cimport OutgoingFrame
 from kprod.network.request_deadlines cimport RequestDeadlines
 from kprod.network.client_request cimport ClientRequest
 from kprod.network.connection_context cimport ConnectionContext
+from kprod.network.epoll_selector cimport EpollSelector
+
+cdef int _READ
+cdef Py_ssize_t _PREFIX_BYTES
 
 
 cdef class NodeConnection:
@@ -34,7 +38,7 @@ cdef class NodeConnection:
     cpdef send(self, ClientRequest request, int version, int64_t now_ms)
     cpdef int64_t next_correlation_id(self) except -1
     cpdef send_again(
-        self, InFlightRequest in_flight, OutgoingFrame frame, int64_t number, int64_t now_ms
+        self, InFlightRequest in_flight, bytes frame, int64_t number, int64_t now_ms
     )
     cpdef count_response(self, object frame)
     cpdef _take_events(self, Channel channel, int events, int64_t now_ms)
@@ -42,6 +46,8 @@ cdef class NodeConnection:
     @cython.locals(newest=InFlightRequest)
     cpdef _note_written(self, Channel channel, int64_t now_ms)
     cpdef watch_channel(self, Channel channel)
+
+    @cython.locals(channel=Channel, epoll=EpollSelector)
     cpdef watch(self, int events)
     cpdef _receive(self, Channel channel, int64_t now_ms)
 

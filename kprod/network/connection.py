@@ -38,7 +38,6 @@ from kprod.network.idle_timeout import IdleTimeout
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_session import NodeSession
 from kprod.network.node_state import ConnectionState, NodeState
-from kprod.network.outgoing import OutgoingFrame
 from kprod.network.request_deadlines import RequestDeadlines
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
 _CONNECTING = ConnectionState.CONNECTING
 _TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
 _READY = ConnectionState.READY
+# C integers: see the `.pxd`
+_READ = EVENT_READ
 _PREFIX_BYTES = 4  # a frame is passed without its length prefix
 
 
@@ -94,12 +95,7 @@ class NodeConnection:
             True if READY, not throttled, not close to the end of its session, and below the limit
             of requests in flight.
         """
-        state = self.state
-        return (
-            state.current is _READY
-            and state.throttled_until_ms <= now_ms < state.send_until_ms
-            and self.requests.has_room(self._context.in_flight_max)
-        )
+        return self.state.sends(now_ms) and self.requests.has_room(self._context.in_flight_max)
 
     def connect(self, now_ms: int) -> None:
         """Start an attempt; the caller has checked `state.can_connect`.
@@ -168,12 +164,12 @@ class NodeConnection:
         return self._context.next_correlation_id()
 
     def send_again(
-        self, in_flight: InFlightRequest, frame: OutgoingFrame, number: int, now_ms: int
+        self, in_flight: InFlightRequest, frame: bytes, number: int, now_ms: int
     ) -> None:
         """Send the only request in flight once more, in place of a new one like it.
 
-        Its response was processed elsewhere, and `NetworkClient.is_ready` said that a request may
-        be sent. The task of its timeout stays, and begins again when it is due.
+        Its response was processed elsewhere, and a request may be sent. The task of its timeout
+        stays, and begins again when it is due.
 
         Args:
             in_flight: The request, which gets the response to this frame.
@@ -187,11 +183,11 @@ class NodeConnection:
         in_flight.deadline_ms = now_ms + timeout_ms
         in_flight.sent_at_ms = self._last_active_ms = now_ms
         in_flight.correlation_id = number
-        in_flight.frame = frame
+        in_flight.frame.renew(frame)
         try:
-            channel.send(frame)
+            channel.send(in_flight.frame)
             self.watch_channel(channel)
-            self._context.recorder.requested(self.node.node_id, frame.size_bytes)
+            self._context.recorder.requested(self.node.node_id, len(frame))
         except Exception as error:  # noqa: BLE001 - as in `send`
             fail_later(self, error)
 
@@ -317,14 +313,18 @@ class NodeConnection:
 
         Input that has left the socket already is processed as soon as the socket is writable.
         """
-        is_busy = channel.has_output or channel.has_input
-        self.watch(EVENT_READ | EVENT_WRITE if is_busy else EVENT_READ)
+        self.watch(EVENT_READ | EVENT_WRITE if channel.is_busy() else _READ)
 
     def watch(self, events: int) -> None:
         """Watch the socket for these events, if there is a socket."""
-        if events != self.events and self.channel is not None:
-            self._context.io.selector.modify(self.channel.transport, events, self)
-            self.events = events
+        channel, epoll = self.channel, self._context.epoll
+        if events == self.events or channel is None:
+            return
+        if epoll is not None:
+            epoll.change(channel.transport.fileno(), events)
+        else:
+            self._context.io.selector.modify(channel.transport, events, self)
+        self.events = events
 
     def _receive(self, channel: Channel, now_ms: int) -> None:
         for frame in channel.receive(self._context.receive_buffer):

@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t
 
 from kprod._core.timer.wheel cimport TimingWheel
 from kprod.network.attempts cimport ConnectionAttempts
+from kprod.network.epoll_selector cimport EpollSelector
+
+cdef int64_t _CORRELATION_ID_MAX
 
 
 cdef class ConnectionContext:
@@ -13,6 +16,7 @@ cdef class ConnectionContext:
     cdef public int64_t request_timeout_ms
     cdef public int64_t response_bytes_max
     cdef public object io
+    cdef public EpollSelector epoll
     cdef public TimingWheel timer
     cdef public object rng
     cdef public object listener

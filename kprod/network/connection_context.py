@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 DEFAULT_CLIENT_ID = "kprod"
 # size of a response without its records: names, aborted transactions
 FETCH_OVERHEAD_BYTES_MAX = 16 << 20
+_CORRELATION_ID_MAX = CORRELATION_ID_MAX  # a C integer: see the `.pxd`
 
 
 class NetworkIO(NamedTuple):
@@ -130,6 +131,10 @@ class ConnectionContext:
             RESPONSE_BYTES_MAX, settings.fetch_max_bytes + FETCH_OVERHEAD_BYTES_MAX
         )
         self.io = io
+        # The same selector, if its methods can be called in C.
+        self.epoll: EpollSelector | None = (
+            io.selector if isinstance(io.selector, EpollSelector) else None
+        )
         self.timer = timer
         self.rng = rng
         self.listener = listener
@@ -168,5 +173,6 @@ class ConnectionContext:
         Returns:
             0, 1, …, and 0 again before the range that Kafka reserves for SASL.
         """
-        self._correlation_id = (self._correlation_id + 1) % (CORRELATION_ID_MAX + 1)
+        is_last = self._correlation_id >= _CORRELATION_ID_MAX
+        self._correlation_id = 0 if is_last else self._correlation_id + 1
         return self._correlation_id

@@ -32,7 +32,9 @@ IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
 EVENT_COUNT_OF_ONE: Final = (1).to_bytes(8, sys.byteorder)  # the value written to an eventfd
 
 _MS_PER_S: Final = 1_000
-# Cached: looked up for each record. Absent where there is no epoll.
+# C integers (see the `.pxd`): looked up for each record. epoll's are absent where there is none.
+_NONE: Final = EVENT_NONE
+_READ: Final = EVENT_READ
 _EPOLLIN: Final[int] = getattr(select, "EPOLLIN", 0)
 _EPOLLRDHUP: Final[int] = getattr(select, "EPOLLRDHUP", 0)
 
@@ -67,8 +69,17 @@ class EpollSelector:
     def modify(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """See `Selector.modify`."""
         descriptor = watched.fileno()
-        change_events(self._descriptor, descriptor, _to_epoll(events))
+        self.change(descriptor, events)
         self._owners[descriptor] = owner
+
+    def change(self, descriptor: int, events: int) -> None:
+        """Do what `modify` does, for the same owner.
+
+        Args:
+            descriptor: The descriptor of something that is registered.
+            events: As for `register`.
+        """
+        change_events(self._descriptor, descriptor, _to_epoll(events))
 
     def unregister(self, watched: Watched) -> None:
         """See `Selector.unregister`."""
@@ -116,9 +127,9 @@ class EpollSelector:
 
 def _to_epoll(events: int) -> int:
     """Convert events to epoll's; without any, epoll still reports that the peer has closed."""
-    if events == EVENT_READ:
+    if events == _READ:
         return _EPOLLIN
-    if events == EVENT_NONE:
+    if events == _NONE:
         return _EPOLLRDHUP
     reads = select.EPOLLIN if events & EVENT_READ else 0
     return reads | (select.EPOLLOUT if events & EVENT_WRITE else 0)

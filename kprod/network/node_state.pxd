@@ -15,3 +15,5 @@ cdef class NodeState:
     cdef public object _reconnect_backoff
     cdef public object _rejection_backoff
     cdef public object _setup_timeout
+
+    cpdef bint sends(self, int64_t now_ms) except -1

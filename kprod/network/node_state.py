@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """The state of one node's connection, and the time of the next attempt.
 
+No Python bytecode may run in `sends` on the direct path: see `COMPILED_MODULES`.
+
 Invariants.
     A transition that is not in `TRANSITIONS` is a bug in kprod and raises. The back-off grows until
     the node is READY, and is drawn once for each failure. The time allowed for set-up grows until
@@ -35,6 +37,7 @@ class ConnectionState(enum.Enum):
 
 
 _State = ConnectionState
+_READY = ConnectionState.READY  # cached: attribute access on an enum class runs Python code
 
 TRANSITIONS = MappingProxyType(
     {
@@ -118,6 +121,17 @@ class NodeState:
     def is_ready(self) -> bool:
         """Whether requests may be sent, apart from throttling."""
         return self.current is ConnectionState.READY
+
+    def sends(self, now_ms: int) -> bool:
+        """Whether requests may be sent now.
+
+        Args:
+            now_ms: Monotonic time.
+
+        Returns:
+            True if READY, not throttled, and not close to the end of the session.
+        """
+        return self.current is _READY and self.throttled_until_ms <= now_ms < self.send_until_ms
 
     @property
     def is_connected(self) -> bool:

@@ -8,4 +8,5 @@ cdef class OutgoingFrame:
     cdef public Py_ssize_t _index
     cdef public Py_ssize_t _offset
 
+    cpdef renew(self, bytes piece)
     cpdef advance(self, Py_ssize_t count_bytes)

@@ -56,6 +56,18 @@ class OutgoingFrame:
         self._index = 0  # the first piece not written completely
         self._offset = 0  # bytes of that piece that are written
 
+    def renew(self, piece: bytes) -> None:
+        """Start again with another piece in place of all others, which were written.
+
+        Args:
+            piece: The new bytes.
+        """
+        if len(self.pieces) > 1:
+            del self.pieces[1:]
+        self.pieces[0] = piece
+        self.size_bytes = len(piece)
+        self.written_bytes = self._index = self._offset = 0
+
     @property
     def is_written(self) -> bool:
         """Whether the socket has accepted all bytes."""

@@ -8,6 +8,10 @@ from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest
 from kprod.network.socket_wait cimport SocketWait
 
+cdef int _NONE
+cdef int _READ
+cdef Py_ssize_t _PREFIX_BYTES
+
 
 cdef class ResponseWait:
     cdef public InFlightRequest in_flight

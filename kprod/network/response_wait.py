@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from kprod.network.socket_wait import SocketWait
 
 _WAIT_MAX_S: Final = 3_600.0  # then the caller checks again
+# C integers: see the `.pxd`
 _PREFIX_BYTES: Final = 4  # a frame has no length prefix
+_NONE: Final = EVENT_NONE
+_READ: Final = EVENT_READ
 
 
 class ResponseWait:
@@ -94,11 +97,11 @@ class ResponseWait:
         connection, channel, socket_wait = self.connection, self._channel, self._socket_wait
         if connection is None or channel is None or socket_wait is None:
             return False
-        if connection.events != EVENT_READ:
+        if connection.events != _READ:
             return False
         self.resume_selector()
         socket_wait.watch(channel.transport)
-        connection.watch(EVENT_NONE)
+        connection.watch(_NONE)
         self._paused = connection
         return True
 
@@ -106,7 +109,7 @@ class ResponseWait:
         """Make the selector watch again, if a response is awaited; the next send does it, too."""
         paused = self._paused
         self._paused = None
-        if paused is None or paused.events != EVENT_NONE or paused.channel is None:
+        if paused is None or paused.events != _NONE or paused.channel is None:
             return
         if paused.requests.newest is not None or paused.channel.has_input:
             paused.watch_channel(paused.channel)

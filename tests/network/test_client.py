@@ -236,7 +236,7 @@ def _send_again(world: World) -> None:
     assert in_flight is not None
     number = connection.next_correlation_id()
     written = b"".join(map(bytes, in_flight.frame.pieces))
-    frame = OutgoingFrame([written[:8] + number.to_bytes(4) + written[12:]])
+    frame = written[:8] + number.to_bytes(4) + written[12:]
     connection.send_again(in_flight, frame, number, world.now_ms)
 
 

@@ -71,3 +71,17 @@ def test_the_systems_limit_is_used(
     monkeypatch.setattr(os, "sysconf", lambda _: limit)
 
     assert iov_max() == expected
+
+
+def test_a_renewed_frame_is_written_from_its_beginning() -> None:
+    """In place of all its pieces."""
+    frame = OutgoingFrame([b"ab", b"c"])
+    frame.advance(3)
+    assert frame.is_written
+
+    frame.renew(b"defg")
+
+    assert not frame.is_written
+    assert frame.next_pieces(10, 10) == [b"defg"]
+    frame.advance(1)
+    assert [bytes(piece) for piece in frame.next_pieces(10, 10)] == [b"efg"]

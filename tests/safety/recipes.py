@@ -39,6 +39,7 @@ from kprod._core.record import (
     offset_map,
     record_iterator,
 )
+from kprod._core.record.aborted_transactions import AbortedTransactions
 from kprod._core.record.batch_ends import BatchEnd
 from kprod._core.send import bulk_account as account
 from kprod._core.send import bulk_columns, bulk_completion, bulk_share
@@ -350,6 +351,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "CompressionBuffer": compression_buffer.CompressionBuffer,
     "BufferHold": lambda: record_iterator.BufferHold(b"abc"),
     "PartitionStamp": lambda: blocks.PartitionStamp("orders", 0),
+    "AbortedTransactions": lambda: AbortedTransactions([(1, 0)]),
     "RecordBlock": _record_block,
     "ConsumerRecord": lambda: _record_block().take(1)[0],
     "ArrowColumns": arrow_records.ArrowColumns,

@@ -206,7 +206,7 @@ cdef class ArrowColumns:
             is_taken = self._append_record(record, headers, bytes_max)
         finally:
             if not is_taken:
-                block.kept.insert(0, record)
+                block.kept = [record] + block.kept
         return is_taken
 
     cdef bint _append_record(

@@ -39,5 +39,6 @@ cdef class RecordBatch:
     cdef readonly int32_t base_sequence
     cdef readonly int32_t record_count
     cdef int _load(self) except -1
+    cdef bint _is_crc_valid(self) except -1
     cdef int _check_count(self, Py_ssize_t records_bytes) except -1
     cdef RecordIterator _iterate(self, bint as_tuples)

@@ -19,6 +19,7 @@ the delete horizon.
 
 cimport cython
 from cpython.buffer cimport PyBUF_READ
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -57,6 +58,7 @@ cdef enum:
     # These bytes hold the length, but not the magic and the checksum.
     BATCH_HEAD_BYTES = 17
     INT32_MAX_VALUE = 0x7FFFFFFF
+    COPIED_BYTES_MAX = 4096
 
 
 @cython.final
@@ -140,7 +142,7 @@ cdef class BatchReader:
         batch.length = <int32_t>(size - LOG_OVERHEAD_BYTES)
         batch._reader_view = self._view
         batch._load()
-        if self._check_crc and not batch.has_valid_crc():
+        if self._check_crc and not batch._is_crc_valid():
             raise CorruptRecord(
                 f"batch at byte {self.position}, base offset {batch.base_offset}: "
                 f"checksum {batch.crc:#010x} does not match its {size} bytes")
@@ -296,12 +298,18 @@ cdef class RecordBatch:
         """
         if self._hold is None:
             raise TypeError("a RecordBatch comes from a BatchReader")
-        # A view of the memory, which the hold keeps, costs less than a slice of the reader's view.
-        return crc32c(PyMemoryView_FromMemory(
-            <char*>self._start + ATTRIBUTES_OFFSET,
-            self.length + LOG_OVERHEAD_BYTES - ATTRIBUTES_OFFSET,
-            PyBUF_READ,
-        ), 0) == self.crc
+        return self._is_crc_valid()
+
+    cdef bint _is_crc_valid(self) except -1:
+        cdef char* start = <char*>self._start + ATTRIBUTES_OFFSET
+        cdef Py_ssize_t size = self.length + LOG_OVERHEAD_BYTES - ATTRIBUTES_OFFSET
+        cdef uint32_t found
+        # A view of the memory, which the hold keeps, costs less than a slice of the reader's view,
+        # and a copy of few bytes costs less than a view.
+        covered = PyBytes_FromStringAndSize(start, size) if size <= COPIED_BYTES_MAX else (
+            PyMemoryView_FromMemory(start, size, PyBUF_READ))
+        found = crc32c(covered, 0)
+        return found == self.crc
 
     def check_records(self, *, bint contiguous=False):
         """Check all records without creating objects for them.

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
+from kprod._core.record.aborted_transactions cimport AbortedTransactions
 from kprod._core.record.batch_reader cimport BatchReader, RecordBatch
 from kprod._core.record.consumer_record cimport ConsumerRecord, PartitionStamp
 from kprod._core.record.message_set_reader cimport Source
@@ -36,14 +37,14 @@ cdef class RecordBlock:
     cdef bint _as_views
     cdef object _view
     cdef const uint8_t* _view_start
-    # Transactions that were aborted: producer ids, with the first offset in ascending order.
-    cdef bint _read_committed
-    cdef list _aborted
-    cdef Py_ssize_t _aborted_index
-    cdef set _aborted_ids
+    # None if records of aborted transactions are taken, too.
+    cdef AbortedTransactions _aborted
     # Records that were made, but whose call failed.
     cdef list kept
 
+    cdef int _begin(
+        self, object data, PartitionStamp stamp, int64_t from_offset, bint check_crcs
+    ) except -1
     cpdef bint is_exhausted(self) except -1
     cpdef list take(self, Py_ssize_t count)
     # Whether there is a next record: in `row` if that is not None, else the next one of `records`,
@@ -66,3 +67,8 @@ cdef class RecordBlock:
     cdef bint _passes_over(self, RecordBatch batch) except -1
     cdef int _pass_to(self, int64_t last_offset) except -1
     cdef int _raise_cut(self) except -1
+
+
+cpdef RecordBlock open_record_block(
+    object data, PartitionStamp stamp, int64_t from_offset, bint check_crcs, bint as_views
+)

@@ -8,11 +8,6 @@ mixed. Records that the application must not see are skipped: those below the re
 control batches, and with `read_committed` those of aborted transactions. `next_offset` counts both
 taken and skipped offsets, so that the position reaches the end of any log.
 
-Aborted transactions. The broker names those in the block by producer and first offset. A producer
-is added to the aborted ones before the batch that reaches its first offset, and removed by its
-abort marker; transactional batches of aborted producers are skipped. The block contains no records
-of open transactions, because the broker ends it at the last stable offset.
-
 Faults. A malformed batch raises `CorruptRecord` with topic, partition and offset, after the records
 before it were taken. The block stays where it is, so each further call raises the same.
 
@@ -21,8 +16,8 @@ Invariants.
     records that were decoded before it are returned by the next call.
 
 Thread-safety: one thread at a time. If the bytes change meanwhile, memory stays safe.
-Source: Kafka CompletedFetch, MemoryRecords and LegacyRecord (clients 4.3.1); KIP-98 for aborted
-transactions, KIP-74 for a first batch that is larger than the limit.
+Source: Kafka CompletedFetch, MemoryRecords and LegacyRecord (clients 4.3.1); KIP-74 for a first
+batch that is larger than the limit.
 """
 
 cimport cython
@@ -30,7 +25,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 
-from kprod._core.endian cimport load_int16, load_int32
+from kprod._core.endian cimport load_int32
 from kprod._core.layout cimport (
     BATCH_LENGTH_OFFSET,
     CODEC_MASK,
@@ -40,8 +35,8 @@ from kprod._core.layout cimport (
     MAGIC_V0,
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
-    TRANSACTIONAL_MASK,
 )
+from kprod._core.record.aborted_transactions cimport AbortedTransactions
 from kprod._core.record.batch_reader cimport RecordBatch, open_batches
 from kprod._core.record.consumer_record cimport (
     NO_LEADER_EPOCH,
@@ -58,14 +53,8 @@ from kprod._core.record.record_fields cimport RecordFields
 from kprod._core.record.record_iterator cimport RecordIterator
 from kprod.errors import CorruptRecord
 
-cdef enum:
-    # Version and type, 16 bits each.
-    CONTROL_KEY_BYTES_MIN = 4
-    CONTROL_TYPE_OFFSET = 2
-    CONTROL_TYPE_ABORT = 0
-
-# Shared by the blocks, which are made for each response.
-cdef list _NONE_ABORTED = []
+# Shared by the blocks, which are made for each response; never changed.
+cdef list _NONE = []
 
 
 @cython.final
@@ -97,23 +86,28 @@ cdef class RecordBlock:
     def __init__(self, data, PartitionStamp stamp not None, int64_t from_offset, *, aborted=(),
                  bint read_committed=False, bint check_crcs=True,
                  Py_ssize_t max_decompressed=DECOMPRESSED_BYTES_MAX, bint as_views=False):
-        if from_offset < 0:
-            raise ValueError(f"from_offset={from_offset}: must be 0 or more")
         self._decompress = usual_decompression
         if max_decompressed != DECOMPRESSED_BYTES_MAX:
             self._decompress = Decompression(max_decompressed)
+        self._as_views = as_views
+        self._begin(data, stamp, from_offset, check_crcs)
+        if read_committed:
+            self._aborted = AbortedTransactions(aborted)
+
+    cdef int _begin(
+        self, object data, PartitionStamp stamp, int64_t from_offset, bint check_crcs
+    ) except -1:
+        """Start with the first batch; `_decompress` is set."""
+        if from_offset < 0:
+            raise ValueError(f"from_offset={from_offset}: must be 0 or more")
         self._batches = open_batches(data, check_crcs, self._decompress)
         self.stamp = stamp
         self.next_offset = from_offset
         self.epoch = NO_LEADER_EPOCH
         self.size = self._batches._hold.size
         self._is_read = self.size == 0
-        self._as_views = as_views
-        self._read_committed = read_committed
-        self._aborted = _NONE_ABORTED if not aborted else sorted(
-            [(int(first_offset), int(producer_id)) for producer_id, first_offset in aborted])
-        self._aborted_ids = set() if read_committed else None
-        self.kept = []
+        self.kept = _NONE
+        return 0
 
     @property
     def exhausted(self):
@@ -167,7 +161,7 @@ cdef class RecordBlock:
         try:
             self.settle()
         except BaseException:
-            self.kept.append(record)
+            self.kept = self.kept + [record]
             raise
         return record
 
@@ -309,16 +303,8 @@ cdef class RecordBlock:
         """Follow the transactions; return whether no record of the batch is to be taken."""
         cdef int64_t last_offset = batch.base_offset + batch.last_offset_delta
         cdef bint is_control = batch.attributes & CONTROL_MASK
-        if self._read_committed and batch.producer_id >= 0:
-            while self._aborted_index < len(self._aborted) and (
-                    self._aborted[self._aborted_index][0] <= last_offset):
-                self._aborted_ids.add(self._aborted[self._aborted_index][1])
-                self._aborted_index += 1
-            if is_control:
-                if _is_abort_marker(batch):
-                    self._aborted_ids.discard(batch.producer_id)
-            elif batch.attributes & TRANSACTIONAL_MASK and batch.producer_id in self._aborted_ids:
-                return True
+        if self._aborted is not None and self._aborted.covers(batch, last_offset, is_control):
+            return True
         return is_control or last_offset < self.next_offset or batch.record_count == 0
 
     cdef int _open_batch(self, RecordBatch batch) except -1:
@@ -385,14 +371,26 @@ cdef inline int _check_last_offset(int64_t offset) except -1:
     return 0
 
 
-cdef bint _is_abort_marker(RecordBatch batch) except -1:
-    """Read the first record of a control batch; compaction may have removed it."""
-    cdef RecordFields fields
-    cdef RecordIterator records
-    if batch.record_count == 0:
-        return False
-    records = batch._iterate(False)
-    records._read(&fields)
-    if fields.key_length < CONTROL_KEY_BYTES_MIN:
-        raise CorruptRecord(f"a control record's key has {fields.key_length} bytes")
-    return load_int16(fields.key + CONTROL_TYPE_OFFSET) == CONTROL_TYPE_ABORT
+cpdef RecordBlock open_record_block(
+    object data, PartitionStamp stamp, int64_t from_offset, bint check_crcs, bint as_views
+):
+    """Open a block as the constructor does, in C, for the usual case: nothing is left out.
+
+    Args:
+        data: As for the constructor, and the others, too.
+        stamp: Topic and partition.
+        from_offset: Records below it are skipped; at least 0.
+        check_crcs: Whether checksums are verified.
+        as_views: Whether keys and values are memoryviews.
+
+    Returns:
+        The block.
+
+    Raises:
+        ValueError: `from_offset` is negative.
+    """
+    cdef RecordBlock block = RecordBlock.__new__(RecordBlock)
+    block._decompress = usual_decompression
+    block._as_views = as_views
+    block._begin(data, stamp, from_offset, check_crcs)
+    return block

@@ -10,6 +10,9 @@ from libc.stdint cimport int16_t, int32_t, int64_t
 
 from kprod._core.endian cimport load_int16, load_int32, load_int64
 
+cdef extern from "Python.h":
+    object _PyLong_FromByteArray(const unsigned char*, size_t, bint little, bint signed)
+
 cdef enum:
     TOPIC_ID_BYTES = 16
     UVARINT_BITS_MAX = 28  # bits of a length or count; no frame is longer
@@ -84,7 +87,8 @@ cdef inline object take_topic(Cursor* cursor, bint by_id, bint flexible):
     cdef Py_ssize_t size_bytes
     if by_id:
         skip(cursor, TOPIC_ID_BYTES)
-        return None if cursor.is_lost else int.from_bytes(start[:<Py_ssize_t>TOPIC_ID_BYTES], "big")
+        return None if cursor.is_lost else _PyLong_FromByteArray(
+            start, TOPIC_ID_BYTES, False, False)
     size_bytes = take_count(cursor, True) if flexible else take_int16(cursor)
     start = cursor.at
     skip(cursor, size_bytes)

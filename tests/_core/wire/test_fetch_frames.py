@@ -115,7 +115,7 @@ def test_a_repeated_frame_equals_a_new_one(
     request = FetchRequest(1, FetchSession(), first, bytes_max, (4, 17), terms, _ignore)
     request.encode(version, 5, "me")
     assert request.repeated is first.wanted
-    (repeated,) = request.repeated_frame(number, epoch, offset, last_epoch).pieces
+    repeated = request.repeated_frame(number, epoch, offset, last_epoch)
     leader_epoch, _, _, partition_max = numbers
     second = _part(
         [("t", topic_id, 0, [leader_epoch, offset, last_epoch, partition_max])], 7, epoch

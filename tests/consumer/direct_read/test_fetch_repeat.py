@@ -79,7 +79,10 @@ class Usual:
 
     def is_accepted(self, **changes: Any) -> bool:
         """Whether the fetch would be sent again."""
-        return bool(self.repeat.accepts(self.request, self.answer(**changes), self.now_ms))
+        in_flight, answer = self.in_flight, self.answer(**changes)
+        return bool(
+            self.repeat.accepts(self.connection, in_flight, self.request, answer, self.now_ms)
+        )
 
 
 def batch(offset: int, size_bytes: int = 1) -> bytes:
@@ -215,6 +218,7 @@ REFUSED: dict[str, Callable[[Usual], object]] = {
     ),
     "no memory": lambda it: setattr(it.buffer, "held_bytes", it.buffer.capacity_bytes),
     "a request that names nothing": lambda it: setattr(it.request, "repeated", None),
+    "a request that is not written": lambda it: setattr(it.in_flight.frame, "written_bytes", 1),
     "a login": lambda it: setattr(it.connection.state, "current", ConnectionState.REAUTHENTICATING),
     "a throttle": lambda it: setattr(it.connection.state, "throttled_until_ms", it.now_ms + 60_000),
     "metadata that is due": lambda it: setattr(it.metadata._schedule, "due_at_ms", 0),

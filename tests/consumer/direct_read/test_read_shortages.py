@@ -46,7 +46,7 @@ def test_without_memory_to_decide_the_response_goes_the_general_way(line: Line) 
     with owned(line) as usual:
         repeat = ShortRepeat(
             usual.fetcher,
-            usual.client,
+            usual.metadata,
             plan=usual.plan,
             buffer=usual.buffer,
             topics=usual.repeat._topics,
