@@ -257,7 +257,7 @@ def _direct_read() -> DirectRead:
 def _fetch_repeat() -> FetchRepeat:
     parts = _engine().parts
     return FetchRepeat(
-        parts.fetcher, parts.client, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
+        parts.fetcher, parts.metadata, plan=parts.plan, buffer=parts.buffer, topics=parts.topics
     )
 
 
