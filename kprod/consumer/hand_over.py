@@ -113,7 +113,7 @@ class HandOver:
                     break
                 self._pass_over(block)
                 raise
-            records = records + taken if records else taken
+            records += taken
             self._buffer.decoding_bytes = block.decoder().decompressed_size
             self.remove_exhausted(block)
             if taken and from_one:
