@@ -138,10 +138,11 @@ class CommitCalls:
         offsets = self._offsets(given)
 
         def done(error: KprodError | None) -> None:
-            if error is None and offsets:
-                self.note_committed(offsets)
-            self._due.append(partial(_report, callback, offsets, error))
-            self._open.pop(done, None)
+            if done in self._open or not offsets:  # else an exception ended the first call
+                if error is None and offsets:
+                    self.note_committed(offsets)
+                self._due.append(partial(_report, callback, offsets, error))
+                self._open.pop(done, None)
             self._parts.mailbox.hand(self.run_callbacks)
 
         if not offsets:

@@ -207,8 +207,8 @@ class FetchBuffer:
         Args:
             step: A step of any partition.
         """
-        step.partition.fetched_count += 1
         self._arrived.append(step)
+        step.partition.fetched_count += 1
         self._has_news = True
 
     def tell(self) -> None:

@@ -45,10 +45,10 @@ class LogFaults:
 
     def on_out_of_range(self, partition: AssignedPartition) -> None:
         """Handle an offset out of range: reset or raise, after the records before it."""
-        partition.move_to(State.HALTED)
         offset = partition.fetch_offset
         step = partial(self._reset, partition, partition.number, offset)
         self._parts.buffer.add_step(FetchedStep(partition, partition.number, step))
+        partition.move_to(State.HALTED)  # last: without a step it would be halted for ever
 
     def _reset(self, partition: AssignedPartition, number: int, offset: int) -> None:
         if partition.start.number != number:
@@ -63,17 +63,10 @@ class LogFaults:
 
     def on_truncated(self, partition: AssignedPartition, end_offset: int, epoch: int) -> None:
         """Handle a truncated log: discard the records fetched from it."""
-        partition.move_to(State.HALTED)
+        was = Place(partition.number, partition.fetch_offset, partition.fetch_epoch)
+        self._parts.mailbox.hand(partial(self._go_back, partition, was, end_offset, epoch))
+        partition.move_to(State.HALTED)  # last: without a step it would be halted for ever
         self.truncation_count += 1
-        self._parts.mailbox.hand(
-            partial(
-                self._go_back,
-                partition,
-                Place(partition.number, partition.fetch_offset, partition.fetch_epoch),
-                end_offset,
-                epoch,
-            )
-        )
 
     def _go_back(
         self, partition: AssignedPartition, was: Place, end_offset: int, epoch: int

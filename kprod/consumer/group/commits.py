@@ -5,8 +5,7 @@ newest offset of each partition wins. A request that failed for a passing reason
 together with the commits that were posted meanwhile.
 
 Thread-safety: the I/O thread.
-Source: Kafka ConsumerCoordinator.sendOffsetCommitRequest, OffsetCommitResponseHandler (clients
-4.3.1).
+Source: Kafka ConsumerCoordinator, OffsetCommitResponseHandler (clients 4.3.1).
 """
 
 import random
@@ -136,6 +135,7 @@ class Commits:
         self._rng = rng
         self._waiting: list[Commit] = []
         self._sent: list[Commit] = []
+        self._kept: list[Commit] = []  # of a request whose commits are being settled
         self._retry_at_ms = 0
         self._failures = 0
         self.count: int = 0
@@ -145,7 +145,7 @@ class Commits:
     @property
     def is_idle(self) -> bool:
         """Whether no commit waits or is in flight."""
-        return not self._waiting and not self._sent
+        return not self._waiting and not self._sent and not self._kept
 
     def post(self, commit: Commit) -> None:
         """Send a commit at the next opportunity; `on_done` is called once.
@@ -197,7 +197,8 @@ class Commits:
         Args:
             error: The reason.
         """
-        ended, self._waiting, self._sent = [*self._sent, *self._waiting], [], []
+        ended = self._kept + self._sent + self._waiting
+        self._kept, self._sent, self._waiting = [], [], []
         for each in ended:
             each.on_done(own_copy(each.error or error))
 
@@ -283,7 +284,7 @@ class Commits:
         )
 
     def _complete(self, outcome: Outcome, names: Mapping[uuid.UUID, str]) -> None:
-        if not self._sent:
+        if not self._sent and not self._kept:
             return  # `fail_all` has ended them
         if outcome.body is None:
             self._settle(outcome.error or KprodError("no response"), {}, outcome.now_ms)
@@ -317,10 +318,9 @@ class Commits:
     ) -> None:
         """End the sent commits, or keep those that failed for a passing reason.
 
-        Each stays in `_sent` until it is settled: an exception here leaves the rest to the next
-        call.
+        Each stays in `_sent` until it is settled: after an exception the next call does the rest.
+        Those that are kept stay in their order, so that the newest offset is the last.
         """
-        kept_count = 0
         while self._sent:
             each = self._sent[0]
             error = failure
@@ -328,19 +328,20 @@ class Commits:
                 error = error or self._error_of(each, key, codes.get(key))
             if error is not None and _is_passing(error, each):
                 each.error = error
-                self._waiting.insert(kept_count, each)
-                kept_count += 1
+                self._kept.append(each)
             else:
                 each.on_done(error if error is None else own_copy(error))
             del self._sent[0]
-        if not kept_count:
+        self._waiting[:0] = kept = self._kept
+        self._kept = []
+        if not kept:
             self._failures = 0
             if failure is None:
                 self._link.works()
             return
         self._retry_at_ms = now_ms + max(1, self._backoff.wait_ms(self._failures, self._rng))
         self._failures += 1
-        if any(_has_moved(each.error) for each in self._waiting[:kept_count]):
+        if any(_has_moved(each.error) for each in kept):
             self._link.lose(now_ms)
 
     def _error_of(self, commit: Commit, key: TopicPartition, code: int | None) -> KprodError | None:
@@ -377,9 +378,8 @@ class Commits:
     def _text_of(self, commit: Commit) -> str:
         (key, it), *more = commit.offsets.items()
         others = f" and {len(more)} more" if more else ""
-        generation = (
-            f" in generation {commit.identity.generation}" if commit.identity.is_member else ""
-        )
+        identity = commit.identity
+        generation = f" in generation {identity.generation}" if identity.is_member else ""
         return (
             f"the commit of {key.topic}-{key.partition} at offset {it.offset}{others} for group"
             f" {self._group_id!r}{generation}"

@@ -85,7 +85,8 @@ class TransactionManager:
 
     def producer_id_rejected(self) -> None:
         """Record that InitProducerId failed with a retriable error."""
-        self._state = move(self._state, IdentityState.UNINITIALIZED)
+        if self._state is not IdentityState.UNINITIALIZED:  # it may be told so twice
+            self._state = move(self._state, IdentityState.UNINITIALIZED)
 
     def fail(self, error: KprodError) -> None:
         """Stop sending permanently."""
