@@ -83,8 +83,9 @@ cpdef void interrupt_later() noexcept:
 cpdef object run_handlers():
     """Run the handlers of signals that have arrived, if this is the main thread.
 
-    Compiled code calls it before a step that must not be followed by an exception: otherwise they
-    run after its return, in the caller. Since CPython 3.12 a collection that is due runs, too.
+    Compiled code calls it before a step that must not be followed by an exception, after which they
+    would run in the caller, and before it waits, which would keep them from running until its end.
+    Since CPython 3.12 a collection that is due runs, too.
 
     Raises:
         BaseException: A handler raised it.

@@ -1,5 +1,7 @@
 # The types of awaited_version.py, which is compiled as it stands.
 
+from kprod._core.threads cimport wait_for
+
 
 cdef class AwaitedVersion:
     cdef public object _waiters

@@ -9,6 +9,7 @@ Thread-safety: any thread, but for `publish` and `fail_waiters`, which are the c
 Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
 """
 
+from kprod._core.threads import wait_for
 from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters, Waiter
 from kprod.errors import ClosedError, KprodError, MetadataTimeout, own_copy
 from kprod.threads import make_lock
@@ -61,9 +62,7 @@ class AwaitedVersion:
         try:
             if not self.add_waiter(waiter, version):
                 return self._version
-            while remaining_ms > 0 and not waiter.acquire(
-                timeout=min(remaining_ms, SLICE_MS) / 1_000
-            ):
+            while remaining_ms > 0 and not wait_for(waiter, min(remaining_ms, SLICE_MS) / 1_000):
                 remaining_ms -= SLICE_MS
             if self.is_newer_than(version):
                 return self._version

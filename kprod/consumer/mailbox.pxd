@@ -1,5 +1,6 @@
 # The types of mailbox.py, which is compiled as it stands.
 
+from kprod._core.threads cimport wait_for
 from kprod.cluster.metadata_waiters cimport MetadataWaiters
 
 

@@ -13,6 +13,7 @@ Thread-safety: any thread; `run_commands` on the I/O thread, `run_steps` on the 
 from collections import deque
 from collections.abc import Callable
 
+from kprod._core.threads import wait_for
 from kprod.clock import Clock
 from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters, Waiter
 from kprod.errors import KprodError
@@ -130,7 +131,7 @@ class Mailbox:
             self._waiters.add(waiter)
             while not is_ready():  # checked after adding the waiter, so no notification is missed
                 left_ms = SLICE_MS if until_ms is None else until_ms - clock.now_ms()
-                if left_ms <= 0 or waiter.acquire(timeout=min(left_ms, SLICE_MS) / 1_000):
+                if left_ms <= 0 or wait_for(waiter, min(left_ms, SLICE_MS) / 1_000):
                     return
         finally:
             self._waiters.remove(waiter)

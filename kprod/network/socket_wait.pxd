@@ -2,6 +2,7 @@
 
 cimport cython
 
+from kprod._core.signal_handlers cimport run_handlers
 from kprod._core.socket_io.epoll_calls cimport wait_for_one
 
 

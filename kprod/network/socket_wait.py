@@ -15,6 +15,7 @@ import os
 import select
 from typing import TYPE_CHECKING
 
+from kprod._core.signal_handlers import run_handlers
 from kprod._core.socket_io.epoll_calls import wait_for_one
 from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod.network.epoll_selector import EVENT_COUNT_OF_ONE
@@ -95,6 +96,7 @@ class EpollSocketWait(SocketWait):
     def wait(self, timeout_s: float) -> None:
         """See `SocketWait.wait`."""
         left_ms = int(timeout_s * 1_000 + 0.999)  # rounded up, so that no wait is too short
+        run_handlers()  # of signals that arrived in the compiled code before: see `wait_for`
         try:
             while left_ms >= 0:  # after a signal again, by the descriptor that there is now
                 left_ms = wait_for_one(self._descriptor, left_ms)

@@ -14,6 +14,7 @@ from tests.consumer.reading import consumer_of, fill, poll_count
 
 TIMEOUT_S = 60.0  # ends a broken test
 COUNT = 2_000
+INTERRUPTION_COUNT = 20
 MANY = 50_000  # take milliseconds to decode
 
 _HEAD = """
@@ -144,6 +145,35 @@ def test_ctrl_c_while_waiting(cluster: EmbeddedCluster, way: str) -> None:
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert out == f"interrupted at {COUNT}\nthen {COUNT - 1}\n"
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("way", ["poll", "iterate"])
+def test_ctrl_c_at_the_beginning_of_a_wait(cluster: EmbeddedCluster, way: str) -> None:
+    """Many times, as soon as the call is made: where it is decided to wait, and before it."""
+    body = f"""
+        import faulthandler
+        consumer.close()
+        consumer = kprod.Consumer(bootstrap_servers=SERVERS, fetch_max_wait_ms=20)
+        consumer.assign([T0])
+        for _ in range({INTERRUPTION_COUNT}):
+            faulthandler.dump_traceback_later({TIMEOUT_S / 4}, exit=True)
+            consumer.seek(T0, {COUNT - 1})
+            consumer.poll(10)
+            try:
+                say("waiting")
+                {"consumer.poll()" if way == "poll" else "next(iter(consumer))"}
+            except KeyboardInterrupt:
+                continue
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        """
+    with start(cluster, body) as process:
+        assert process.stdout is not None
+        for _ in range(INTERRUPTION_COUNT):
+            if process.stdout.readline():  # else it has ended
+                process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out, err) == (0, "", "")
 
 
 @pytest.mark.usefixtures("interruptible")

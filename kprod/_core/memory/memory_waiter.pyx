@@ -10,7 +10,7 @@ Thread-safety: the fields change inside the pool's critical section; one thread 
 Source: Kafka BufferPool (clients 4.3.1), whose waiters are conditions of one lock.
 """
 
-from kprod._core.threads cimport make_lock
+from kprod._core.threads cimport make_lock, wait_for
 
 
 cdef class MemoryWaiter:
@@ -44,7 +44,7 @@ cdef class MemoryWaiter:
         """
         if self.settled:
             return True
-        return self._lock.acquire(True, timeout_s)
+        return wait_for(self._lock, timeout_s)
 
     cdef int settle(self, bint closed) except -1:
         self.closed = closed

@@ -25,7 +25,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport Deadline
 from kprod._core.collector cimport track_again, untrack
-from kprod._core.threads cimport make_lock
+from kprod._core.threads cimport make_lock, wait_for
 
 from kprod.errors import without_frames
 
@@ -395,6 +395,6 @@ cdef bint wait_once(BatchResult result, object seconds, bint until_finished) exc
         return True
     try:
         # Only this call can be interrupted by a signal handler that raises.
-        return lock.acquire(True, seconds)
+        return wait_for(lock, seconds)
     finally:
         result.remove_waiter(lock)

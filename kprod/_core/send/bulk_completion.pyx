@@ -19,7 +19,7 @@ Source: Kafka ProduceRequestResult (clients 4.3.1), which many records wait for.
 cimport cython
 
 from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
-from kprod._core.threads cimport make_lock
+from kprod._core.threads cimport make_lock, wait_for
 
 
 cdef class BulkCompletion:
@@ -156,7 +156,7 @@ cdef class BulkCompletion:
             self._waiters.append(lock)
         try:
             # Only this call can be interrupted by a signal handler that raises.
-            return lock.acquire(True, timeout_s)
+            return wait_for(lock, timeout_s)
         finally:
             with cython.critical_section(self):
                 waiters = self._waiters

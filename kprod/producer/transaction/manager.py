@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The producer's id and epoch, and each partition's next sequence.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
