@@ -9,7 +9,8 @@ alternate, so that a ratio is of one round.
     … --parts plain --seconds 6 --kafka HOST:PORT --json part1.json
     … --merge part1.json part2.json --json read.json --plot read.png
 
-Parts: `plain` and `six` (1 and 6 partitions), `lz4`, `zstd`, `latency` (one record, sent and read),
+Parts: `plain` and `six` (1 and 6 partitions), `lz4`, `zstd`, `latency` (one record, sent and read,
+with all threads of a client on one core, too; see `bursts.py`),
 `idle` (1,000 partitions without records), `stalled` (1,000 partitions with more records than may be
 buffered, and an application that does not ask for them), `work` (read, transform, send, commit).
 How each reader is set up: see `read_clients.py`; the limit: `read_limit.py`; the three before the
@@ -18,6 +19,7 @@ last: `read_waits.py`; the last: `read_work.py`.
 
 import argparse
 import json
+import os
 import string
 import time
 from collections.abc import Mapping
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 import race_brokers
 import read_waits
+from bursts import BurstRounds, bursts_asked_for
 from measure import child_figures
 from race_brokers import ANSWER_S, RaceBroker
 from read_clients import READERS
@@ -59,7 +62,7 @@ PARTITIONS = 1_000
 STALLED_COUNT, STALLED_BYTES = 220_000, 1_000  # 210 MiB in all
 START_S = 120.0
 LEADERS_S = 0.2  # between two looks whether a topic has leaders
-LATENCY_S = 60.0
+BURSTS, BURST = 40, 250  # of each client in a round, and records in each
 POOL = 10_000
 MIB = 1 << 20
 
@@ -156,26 +159,32 @@ def _best_queue(report: Report, broker: RaceBroker, load: list[str]) -> str:
 
 
 def _race_latency(report: Report, broker: RaceBroker) -> None:
-    count = report.pick(5_000, 500)
-    metrics = [
-        Metric("latency: p50", "us", more_is_better=False),
-        Metric("latency: p99", "us", more_is_better=False),
-        Metric("latency: CPU of sending and reading", "us/record", more_is_better=False),
-    ]
+    """Race where the system places the threads, and with all of a client's on one core."""
     topic = _filled(broker, Filling("read-latency", 1))
+    load = ["--kafka", broker.address, "--part", "latency", "--topic", topic]
+    _race_bursts(report, "latency", load)
+    if hasattr(os, "sched_setaffinity"):
+        core = max(os.sched_getaffinity(0))
+        _race_bursts(report, "latency on one core", [*load, "--core", str(core)])
 
-    load = ["--part", "latency", "--topic", topic, "--count", str(count)]
+
+def _race_bursts(report: Report, title: str, load: list[str]) -> None:
+    metrics = {
+        "p50": Metric(f"{title}: p50", "us", more_is_better=False),
+        "p99": Metric(f"{title}: p99", "us", more_is_better=False),
+        "cpu": Metric(f"{title}: CPU of sending and reading", "us/record", more_is_better=False),
+    }
+    commands = {name: [__file__, "--child", name, *load] for name in WAITERS}
+    rounds = BurstRounds(commands, bursts=report.pick(BURSTS, 2), size=BURST)
+    rounds.run()  # the broker's Java compiles what all of them need
 
     def measured(client: str) -> Mapping[str, float]:
-        found = _child(broker, client, load, LATENCY_S)
-        values = zip(metrics, (found["p50"], found["p99"], found["cpu"]), strict=True)
-        return {metric.name: value for metric, value in values}
+        figures = rounds.next_figures(client)
+        return {metric.name: figures[name] for name, metric in metrics.items()}
 
-    for name in WAITERS:
-        measured(name)  # the broker's Java compiles what both of them need
     report.compare(
         [Contestant(name, partial(measured, name)) for name in WAITERS],
-        metric=metrics,
+        metric=list(metrics.values()),
         baseline=CONFLUENT,
         rounds=report.pick(ROUNDS, 1),
     )
@@ -285,12 +294,14 @@ def _child(broker: RaceBroker, name: str, more: list[str], seconds: float) -> Ma
 
 
 def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
+    if given.core is not None:
+        os.sched_setaffinity(0, {given.core})
     if given.part in WAITS:
         wait = read_waits.Wait(
             given.child, given.kafka, given.topic, given.partitions or 1, given.seconds or 0
         )
         if given.part == "latency":
-            return read_waits.latency(wait, given.count)
+            return read_waits.latency(wait, bursts_asked_for())
         return {"figure": (read_waits.idle if given.part == "idle" else read_waits.stalled)(wait)}
     if given.part == WORK:
         return WORKERS[given.child](Work(given.kafka, given.topic, given.output, given.count))
@@ -325,7 +336,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name in ("--child", "--part", "--topic", "--output", "--queue"):
         parser.add_argument(name, help=argparse.SUPPRESS)
-    parser.add_argument("--partitions", type=int, help=argparse.SUPPRESS)
+    for name in ("--partitions", "--core"):
+        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
 
 
 if __name__ == "__main__":
