@@ -6,8 +6,7 @@ has a ticket, and one whose ticket is no longer the newest changes nothing. Hear
 while a step waits.
 
 Thread-safety: the I/O thread, apart from `ticket`, `identity` and `error`, which any thread reads.
-Source: Kafka AbstractCoordinator and ConsumerCoordinator (clients 4.3.1); KIP-62, KIP-345, KIP-394,
-KIP-429, KIP-814.
+Source: AbstractCoordinator, ConsumerCoordinator (clients 4.3.1); KIP-62, 345, 394, 429, 814.
 """
 
 import random
@@ -125,9 +124,7 @@ class Membership:
         """
         self.topics = topics
         if self.state is MemberState.LEFT:
-            self._move(MemberEvent.SUBSCRIBED)
-            self._reason = ""
-            self._prepare(now_ms)
+            self._prepare(MemberEvent.SUBSCRIBED, now_ms)
         else:
             self.rejoin("the subscription has changed")
 
@@ -155,7 +152,7 @@ class Membership:
             return
         self._move(MemberEvent.UNSUBSCRIBED)
         self.ticket += 1
-        self.topics, self.error = (), None
+        self.topics, self.error, self._reason = (), None, ""
         self._leadership.resign()
         self._leave_group(reason, now_ms, on_left, tells=tells)
 
@@ -236,8 +233,7 @@ class Membership:
         if self.state is MemberState.STABLE and self._leadership.has_changed(now_ms):
             self.rejoin("the partitions of the group's topics have changed")
         if self._must_rejoin and self.state is MemberState.STABLE:
-            self._move(MemberEvent.REBALANCE)
-            self._prepare(now_ms)
+            self._prepare(MemberEvent.REBALANCE, now_ms)
         wait_ms = min(wait_ms, self._look_at_application(now_ms))
         if self.state is MemberState.LEADING:
             wait_ms = min(wait_ms, self._lead(now_ms))
@@ -266,19 +262,24 @@ class Membership:
         self._application.prepare(self.ticket, is_lost=True)  # joins with the next poll
         return FOREVER_MS
 
-    def _prepare(self, now_ms: int, *, is_lost: bool = False) -> None:
+    def _prepare(self, event: MemberEvent, now_ms: int, *, is_lost: bool = False) -> None:
         """Make the application give up partitions, unless it has none."""
         self.ticket += 1
-        self._must_rejoin = False
-        if self._application.owned() or self.offers.own:
+        has_some = bool(self._application.owned() or self.offers.own)
+        if has_some:
             self._application.prepare(self.ticket, is_lost=is_lost)
-        else:
+        self._must_rejoin = False
+        self._move(event)  # late: after an exception before, its reason is met again
+        if not has_some:
             self.prepared(self.ticket, now_ms)
 
     def _lose(self, identity: Identity, now_ms: int) -> None:
-        self.identity = identity
-        self._move(MemberEvent.LOST)
-        self._prepare(now_ms, is_lost=True)
+        before, self.identity = self.identity, identity
+        try:
+            self._prepare(MemberEvent.LOST, now_ms, is_lost=True)
+        except Exception:
+            self.identity = before  # its next heartbeat is rejected, too
+            raise
 
     def _join_again(self, now_ms: int, *, has_failed: bool = True) -> None:
         """Join again, after a pause if an attempt has failed; nothing has to be given up."""
@@ -391,9 +392,9 @@ class Membership:
 
     def _fence(self, error: KprodError) -> None:
         """Stop for good: another process uses this member's `group_instance_id`."""
-        self._move(MemberEvent.FENCED)
-        self.identity = Identity()
-        self.error = fenced_error(self._settings)
-        self.error.__cause__ = error
+        reason = fenced_error(self._settings)
+        reason.__cause__ = error
         self.ticket += 1
         self._application.prepare(self.ticket, is_lost=True)
+        self.error, self.identity = reason, Identity()
+        self._move(MemberEvent.FENCED)  # last: as in `_prepare`

@@ -1,10 +1,13 @@
 """Completions of a group member's requests that raise: the requests are made again."""
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from kprod.consumer.consumer_face import engine_of
 from kprod.consumer.group.commits import Commits
 from kprod.consumer.group.committed_offsets import CommittedOffsets
 from kprod.consumer.group.coordinator_link import CoordinatorLink
@@ -13,6 +16,8 @@ from kprod.consumer.group.membership import Membership
 from kprod.consumer.offset_lookup import OffsetLookup
 from kprod.consumer.truncation import Truncation
 from kprod.network.metadata_updater import MetadataUpdater
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode, FencedInstanceId
 from tests.consumer.group.virtual_group import VirtualGroup
 from tests.consumer.shortages import Shortage
 
@@ -31,8 +36,8 @@ def _read(consumer: Any, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def _live() -> int:
-    """Let two members read a topic, one after the other; returns the milliseconds that it took."""
+def _live() -> None:
+    """Let two members read a topic, one after the other, in little time."""
     with VirtualGroup(2) as group:
         group.fill(RECORDS, 0, 1)
         began_ms = group.world.clock.now_ms()
@@ -45,7 +50,55 @@ def _live() -> int:
         found += _read(two, 2 * RECORDS - len(found))
         two.commit()
         assert sorted(found) == [(number, it) for number in (0, 1) for it in range(RECORDS)]
-        return int(group.world.clock.now_ms() - began_ms)
+        assert group.world.clock.now_ms() - began_ms < LIMIT_MS
+
+
+def _lose(code: ErrorCode) -> None:
+    """Have a static member's heartbeats rejected, twice if the first is not acted on."""
+    with VirtualGroup(1) as group:
+        group.fill(RECORDS, 0)
+        member = group.member("orders", group_instance_id="one", heartbeat_interval_ms=500)
+        assert len(_read(member, RECORDS)) == RECORDS
+        group.world.cluster.faults.fail_next(ApiKey.HEARTBEAT, code, times=2)
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            with pytest.raises(FencedInstanceId, match="group_instance_id='one'"):
+                group.poll(member)
+            return
+        group.poll(member)
+        group.fill(RECORDS, 0)
+        assert len(_read(member, RECORDS)) == RECORDS
+        group_parts = engine_of(member).parts.group
+        assert group_parts is not None
+        assert group_parts.membership.rebalance_count > 1
+
+
+def _run_short(
+    patches: pytest.MonkeyPatch, live: Callable[[], object], call: tuple[type, str, int]
+) -> None:
+    """Run a scene again and again; another allocation of one call of a completion fails each time.
+
+    Args:
+        patches: Replaces the completion.
+        live: The scene.
+        call: The completion's class and name, and the number of the call, from 1.
+    """
+    owner, name, call_number = call
+    completion: Any = getattr(owner, name)
+    raised_count = calm_count = 0
+    for allocation in itertools.count(1, STRIDE):
+        shortage = Shortage(call_number, allocation)
+
+        def complete(self: Any, *args: Any, run: Any = shortage.run) -> None:
+            run(lambda: completion(self, *args))
+
+        patches.setattr(owner, name, complete)
+        live()
+        assert shortage.was_called
+        raised_count += shortage.has_raised
+        calm_count = 0 if shortage.has_raised else calm_count + 1
+        if calm_count > CALM_MAX:
+            break
+    assert raised_count
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a generator's end
@@ -71,19 +124,16 @@ def test_nothing_waits_for_a_completion_without_memory(
     owner: type, name: str, call_number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reads, the queries, the commits and the end of a member take no longer than a retry."""
-    completion: Any = getattr(owner, name)
-    raised_count = calm_count = 0
-    for allocation in itertools.count(1, STRIDE):
-        shortage = Shortage(call_number, allocation)
+    _run_short(monkeypatch, _live, (owner, name, call_number))
 
-        def complete(self: Any, *args: Any, run: Any = shortage.run) -> None:
-            run(lambda: completion(self, *args))
 
-        monkeypatch.setattr(owner, name, complete)
-        assert _live() < LIMIT_MS
-        assert shortage.was_called
-        raised_count += shortage.has_raised
-        calm_count = 0 if shortage.has_raised else calm_count + 1
-        if calm_count > CALM_MAX:
-            break
-    assert raised_count
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # as above
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID],
+)
+def test_a_membership_that_is_lost_without_memory(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next heartbeat is rejected, too: the member joins again, or `poll` says why it cannot."""
+    _run_short(monkeypatch, partial(_lose, code), (Membership, "take_error", 1))
