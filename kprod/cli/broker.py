@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kprod.broker.log.partition_logs import LoadSummary, OnLoad
 
 _PARTITIONS_MAX = 100_000
+_SLICE_S = 0.2  # bounds how late Ctrl-C is
 
 
 def _parse_topics(
@@ -186,7 +187,9 @@ def run_broker(
         where = "in memory" if cluster.loaded is None else str(cluster.loaded)
         reach = f"at {config.host}, open to the network" if config.unsafe else "on loopback"
         click.echo(f"{where}, {reach}, for tests; Ctrl-C ends it", err=True)
-        threading.Event().wait()
+        never = threading.Event()
+        while not never.wait(_SLICE_S):  # a signal as a wait begins is handled at its end
+            pass
 
 
 @contextlib.contextmanager
