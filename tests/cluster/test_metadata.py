@@ -494,8 +494,8 @@ def test_an_interrupted_wait_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
     class Interrupting:
         """A lock whose acquisition is interrupted, once there is a timeout."""
 
-        def acquire(self, *, timeout: float | None = None) -> bool:
-            if timeout is not None:
+        def acquire(self, _blocking: bool = True, timeout: float = -1) -> bool:
+            if timeout >= 0:
                 raise KeyboardInterrupt
             return True
 
