@@ -160,21 +160,24 @@ def _best_queue(report: Report, broker: RaceBroker, load: list[str]) -> str:
 
 def _race_latency(report: Report, broker: RaceBroker) -> None:
     """Race where the system places the threads, and with all of a client's on one core."""
-    topic = _filled(broker, Filling("read-latency", 1))
-    load = ["--kafka", broker.address, "--part", "latency", "--topic", topic]
-    _race_bursts(report, "latency", load)
+    commands = {}
+    for name in WAITERS:  # a topic for each: their records come at the same time
+        topic = _filled(broker, Filling(f"read-latency-{name}", 1))
+        load = ["--kafka", broker.address, "--part", "latency", "--topic", topic]
+        commands[name] = [__file__, "--child", name, *load]
+    _race_bursts(report, "latency", commands)
     if hasattr(os, "sched_setaffinity"):
-        core = max(os.sched_getaffinity(0))
-        _race_bursts(report, "latency on one core", [*load, "--core", str(core)])
+        placement = ["--core", str(max(os.sched_getaffinity(0)))]
+        placed = {name: [*command, *placement] for name, command in commands.items()}
+        _race_bursts(report, "latency on one core", placed)
 
 
-def _race_bursts(report: Report, title: str, load: list[str]) -> None:
+def _race_bursts(report: Report, title: str, commands: Mapping[str, list[str]]) -> None:
     metrics = {
         "p50": Metric(f"{title}: p50", "us", more_is_better=False),
         "p99": Metric(f"{title}: p99", "us", more_is_better=False),
         "cpu": Metric(f"{title}: CPU of sending and reading", "us/record", more_is_better=False),
     }
-    commands = {name: [__file__, "--child", name, *load] for name in WAITERS}
     rounds = BurstRounds(commands, bursts=report.pick(BURSTS, 2), size=BURST)
     rounds.run()  # the broker's Java compiles what all of them need
 
