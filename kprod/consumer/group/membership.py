@@ -124,6 +124,7 @@ class Membership:
         """
         self.topics = topics
         if self.state is MemberState.LEFT:
+            self._reason = ""
             self._prepare(MemberEvent.SUBSCRIBED, now_ms)
         else:
             self.rejoin("the subscription has changed")
@@ -152,7 +153,7 @@ class Membership:
             return
         self._move(MemberEvent.UNSUBSCRIBED)
         self.ticket += 1
-        self.topics, self.error, self._reason = (), None, ""
+        self.topics, self.error = (), None
         self._leadership.resign()
         self._leave_group(reason, now_ms, on_left, tells=tells)
 
@@ -204,10 +205,9 @@ class Membership:
         code = error.code if isinstance(error, BrokerError) else None
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self._fence(error)
-        elif code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._lose(Identity(), now_ms)
-        elif code == ErrorCode.ILLEGAL_GENERATION:
-            self._lose(Identity(identity.member_id), now_ms)
+        elif code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
+            is_known = code == ErrorCode.ILLEGAL_GENERATION
+            self._lose(Identity(identity.member_id) if is_known else Identity(), now_ms)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._rebalance(now_ms)
         else:
