@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The connections of one client by node, and the choice of a node.
 
 Holds one `NodeConnection` for each requested node, says when it can be connected to or sent to, and

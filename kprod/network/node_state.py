@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The state of one node's connection, and the time of the next attempt.
 
 No Python bytecode may run in `sends` on the direct path: see `COMPILED_MODULES`.

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """TLS over any transport: OpenSSL works on memory buffers, and the transport below does the I/O.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`. So `ssl.SSLObject`,
