@@ -2,6 +2,9 @@
 
 import _thread
 import contextlib
+import os
+import select
+import signal
 import threading
 from collections.abc import Callable, Generator
 from functools import partial
@@ -22,7 +25,10 @@ WAIT_S = 5.0  # how long a broken wait keeps its test
 
 # The interpreter runs handlers between bytecodes; no bytecode runs while built-in functions call
 # one another. So a call in here counts as ended only if no handler ran in it.
-pytestmark = pytest.mark.usefixtures("interruptible")
+pytestmark = [
+    pytest.mark.usefixtures("interruptible"),
+    pytest.mark.skipif(not hasattr(select, "epoll"), reason="epoll is Linux's"),
+]
 
 
 def _ended_waits(wait: Callable[[], object], before: Callable[[], object]) -> list[object]:
@@ -37,19 +43,69 @@ def _ended_waits(wait: Callable[[], object], before: Callable[[], object]) -> li
     return ended
 
 
+def _memory_waiter() -> MemoryWaiter:
+    return MemoryWaiter(1, False, 2_048)
+
+
 @pytest.mark.parametrize(
-    "wait",
-    [
-        BatchResult("orders", 0).wait_finished,
-        BulkCompletion().wait,
-        MemoryWaiter(1, False, 2_048).wait,
-        EpollSocketWait().wait,
-    ],
-    ids=["batch", "bulk", "memory", "socket"],
+    "make", [partial(BatchResult, "orders", 0), BulkCompletion, _memory_waiter, EpollSocketWait]
 )
-def test_a_signal_that_arrived_before_the_wait(wait: Callable[[float], object]) -> None:
+def test_a_signal_that_arrived_before_the_wait(make: Callable[[], Any]) -> None:
     """Its handler runs at once."""
+    made = make()
+    wait = made.wait_finished if isinstance(made, BatchResult) else made.wait
     assert _ended_waits(partial(wait, WAIT_S), _thread.interrupt_main) == []
+
+
+@contextlib.contextmanager
+def _handler(act: Callable[[], object]) -> Generator[None]:
+    before = signal.signal(signal.SIGUSR1, lambda *_: act())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _wait_signalled(wait: Callable[[float], object]) -> object:
+    """Wait, with a signal that has arrived; returns the outcome of the wait."""
+    signalled = iter(partial(_thread.interrupt_main, signal.SIGUSR1), wait)
+    _, outcome = next(zip(signalled, iter(partial(wait, 10 * WAIT_S), wait), strict=False))
+    return outcome
+
+
+def test_the_handler_may_end_the_wait() -> None:
+    """The wait does not begin, or ends at once."""
+    result = BatchResult("orders", 0)
+    with _handler(result.complete):
+        assert _wait_signalled(result.wait_finished) is True
+    completion = BulkCompletion()
+    with _handler(completion.seal):
+        assert _wait_signalled(completion.wait) is True
+    socket_wait = EpollSocketWait()
+    with _handler(socket_wait.wake):
+        assert _wait_signalled(socket_wait.wait) is None
+
+
+def test_the_handler_may_fork() -> None:
+    """The wait ends in the child, and continues in its parent."""
+    socket_wait, children = EpollSocketWait(), []
+
+    def fork() -> None:
+        children.append(os.fork())
+        if children[0]:
+            socket_wait.wake()
+        else:
+            socket_wait.close_after_fork()
+
+    code = 1
+    try:
+        with _handler(fork):
+            outcome = _wait_signalled(socket_wait.wait)
+        code = int(outcome is not None)
+    finally:
+        if children and not children[0]:
+            os._exit(code)
+    assert (code, os.waitpid(children[0], 0)[1]) == (0, 0)
 
 
 @contextlib.contextmanager

@@ -172,3 +172,30 @@ def test_a_directory_of_kafkas_is_adopted_on_request(directory: Path) -> None:
         "have this cluster's defaults, and retention.ms=-1"
     )
     assert "1 partition with 1 segment" in loaded
+
+
+_SIGNALLED_BY_A_THREAD = """
+import _thread, sys, threading
+from kprod.broker import EmbeddedConfig
+from kprod.cli.broker import run_broker
+
+def interrupt():
+    main, frame = threading.main_thread().ident, None
+    while frame is None or frame.f_code is not run_broker.__code__:  # it waits itself, not `open`
+        threading.Event().wait(0.001)
+        frame = sys._current_frames()[main]
+        while frame is not None and frame.f_code.co_filename == threading.__file__:
+            frame = frame.f_back
+    threading.Event().wait(0.05)  # from the frame of the wait to its system call
+    _thread.interrupt_main()
+
+threading.Thread(target=interrupt, daemon=True).start()
+run_broker(EmbeddedConfig(), broker_count=1, topics={"orders": 1})
+"""
+
+
+def test_ctrl_c_that_interrupts_no_system_call_ends_it() -> None:
+    """As one that arrives just before the call, and so is seen only at the call's end."""
+    command = [sys.executable, "-c", _SIGNALLED_BY_A_THREAD]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
