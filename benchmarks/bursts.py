@@ -6,16 +6,17 @@ compare the seconds. Bursts of a tenth of a second, in turn, meet the same ones.
 Thread-safety: one thread, the caller's.
 """
 
-import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import IO, NoReturn, Self
+from subprocess import CompletedProcess
+from typing import IO, Self
+
+from measure import printed_figures
 
 END_S = 60.0
-ERROR_CHARACTERS = 3_000
 
 
 def bursts_asked_for() -> Iterator[int]:
@@ -70,7 +71,7 @@ class BurstRounds:
             Each contestant's figures.
 
         Raises:
-            RuntimeError: A child failed; with the end of what it said.
+            RuntimeError: A child failed, or printed no figures; with the end of what it said.
         """
         with ExitStack() as stack:
             children = [
@@ -118,26 +119,20 @@ class _Child:
         self._output.close()
 
     def ask(self, size: int) -> None:
-        """Have it do a burst."""
-        try:
+        """Have it do a burst; `wait` raises if it has ended."""
+        with suppress(BrokenPipeError):
             print(size, file=self._input, flush=True)
-        except BrokenPipeError:
-            self._fail()
 
     def wait(self) -> None:
         """Wait until it is ready, or the burst is over."""
-        if self._output.readline() != "\n":
-            self._fail()
+        line = self._output.readline()
+        if line != "\n":
+            self.figures()
+            raise RuntimeError(f"{self.name} printed {line!r} in the place of an empty line")
 
     def figures(self) -> Mapping[str, float]:
         """Let it end, and read its figures."""
         output, _ = self._process.communicate(timeout=END_S)
-        if self._process.returncode != 0:
-            self._fail()
-        found: dict[str, float] = json.loads(output.strip().rpartition("\n")[2])
-        return found
-
-    def _fail(self) -> NoReturn:
         self._errors.seek(0)
-        said = self._errors.read()[-ERROR_CHARACTERS:]
-        raise RuntimeError(f"{self.name} has failed; it wrote:\n{said}")
+        code, errors = self._process.returncode, self._errors.read()
+        return printed_figures(CompletedProcess(self._process.args, code, output, errors))

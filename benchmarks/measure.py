@@ -70,13 +70,28 @@ def child_figures(command: Sequence[str], *, timeout_s: float) -> Mapping[str, f
     child = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=timeout_s, check=False
     )
+    return printed_figures(child)
+
+
+def printed_figures(child: "subprocess.CompletedProcess[str]") -> Mapping[str, float]:
+    """Read the figures that a contestant's process printed.
+
+    Args:
+        child: The process, with what it wrote.
+
+    Returns:
+        The JSON object on the last line of its standard output.
+
+    Raises:
+        RuntimeError: As for `child_figures`.
+    """
     try:
         figures = json.loads(child.stdout.strip().rpartition("\n")[2])
     except ValueError:
         figures = None
     if child.returncode != 0 or not isinstance(figures, dict):
         raise RuntimeError(
-            f"{' '.join(command)}: exit code {child.returncode}; it wrote:\n"
+            f"{' '.join(child.args[1:])}: exit code {child.returncode}; it wrote:\n"
             f"{child.stdout[-1000:]}\n{child.stderr[-3000:]}"
         )
     return {name: float(value) for name, value in figures.items()}
