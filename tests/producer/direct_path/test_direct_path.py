@@ -205,8 +205,11 @@ def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.
 def _resumed_when_it_is_waited_for(
     made: kprod.Producer, cluster: EmbeddedCluster
 ) -> Generator[None]:
+    path = made._kprod.path.direct_path
+
     def resume() -> None:
-        until(lambda: made._kprod.path.direct_path._is_waiting)
+        # The wakeup of an earlier wait may end this one at once; then the request is the sender's.
+        until(lambda: path._is_waiting or path._response_wait.in_flight is None)
         cluster.faults.resume(0)
 
     thread = threading.Thread(target=resume)
