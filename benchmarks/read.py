@@ -9,8 +9,9 @@ alternate, so that a ratio is of one round.
     … --parts plain --seconds 6 --kafka HOST:PORT --json part1.json
     … --merge part1.json part2.json --json read.json --plot read.png
 
-Parts: `plain` and `six` (1 and 6 partitions), `lz4`, `zstd`, `latency` (one record, sent and read,
-with all threads of a client on one core, too; see `bursts.py`),
+Parts: `plain` and `six` (1 and 6 partitions), `lz4`, `zstd`, `latency` (one record, sent and read:
+by one sender for all readers, then by the reader's own process, there with all its threads on one
+core, too; see `bursts.py` and `read_sender.py`),
 `idle` (1,000 partitions without records), `stalled` (1,000 partitions with more records than may be
 buffered, and an application that does not ask for them), `work` (read, transform, send, commit).
 How each reader is set up: see `read_clients.py`; the limit: `read_limit.py`; the three before the
@@ -22,7 +23,7 @@ import json
 import os
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from measure import child_figures
 from race_brokers import ANSWER_S, RaceBroker
 from read_clients import READERS
 from read_load import QUEUES, ReadLoad
+from read_sender import sender
 from read_work import WORKERS, Work
 from report import Contestant, Report, main
 from report_values import Metric
@@ -159,26 +161,30 @@ def _best_queue(report: Report, broker: RaceBroker, load: list[str]) -> str:
 
 
 def _race_latency(report: Report, broker: RaceBroker) -> None:
-    """Race where the system places the threads, and with all of a client's on one core."""
+    """Race with one sender for all, with one in each process, and so on one core."""
     commands = {}
     for name in WAITERS:  # a topic for each: their records come at the same time
         topic = _filled(broker, Filling(f"read-latency-{name}", 1))
         load = ["--kafka", broker.address, "--part", "latency", "--topic", topic]
         commands[name] = [__file__, "--child", name, *load]
-    _race_bursts(report, "latency", commands)
+    with sender(broker.address) as requests:
+        _race_bursts(report, "latency", commands, ["--sender", str(requests)])
+    _race_bursts(report, "latency, sent by the reader's process", commands)
     if hasattr(os, "sched_setaffinity"):
         placement = ["--core", str(max(os.sched_getaffinity(0)))]
-        placed = {name: [*command, *placement] for name, command in commands.items()}
-        _race_bursts(report, "latency on one core", placed)
+        _race_bursts(report, "the same, on one core", commands, placement)
 
 
-def _race_bursts(report: Report, title: str, commands: Mapping[str, list[str]]) -> None:
+def _race_bursts(
+    report: Report, title: str, commands: Mapping[str, list[str]], more: Sequence[str] = ()
+) -> None:
     metrics = {
         "p50": Metric(f"{title}: p50", "us", more_is_better=False),
         "p99": Metric(f"{title}: p99", "us", more_is_better=False),
-        "cpu": Metric(f"{title}: CPU of sending and reading", "us/record", more_is_better=False),
+        "cpu": Metric(f"{title}: CPU of the process", "us/record", more_is_better=False),
     }
-    rounds = BurstRounds(commands, bursts=report.pick(BURSTS, 2), size=BURST)
+    programs = {name: [*command, *more] for name, command in commands.items()}
+    rounds = BurstRounds(programs, bursts=report.pick(BURSTS, 2), size=BURST)
     rounds.run()  # the broker's Java compiles what all of them need
 
     def measured(client: str) -> Mapping[str, float]:
@@ -304,7 +310,7 @@ def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
             given.child, given.kafka, given.topic, given.partitions or 1, given.seconds or 0
         )
         if given.part == "latency":
-            return read_waits.latency(wait, bursts_asked_for())
+            return read_waits.latency(wait, bursts_asked_for(), given.sender)
         return {"figure": (read_waits.idle if given.part == "idle" else read_waits.stalled)(wait)}
     if given.part == WORK:
         return WORKERS[given.child](Work(given.kafka, given.topic, given.output, given.count))
@@ -339,6 +345,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name in ("--child", "--part", "--topic", "--output", "--queue"):
         parser.add_argument(name, help=argparse.SUPPRESS)
+    parser.add_argument("--sender", type=Path, help=argparse.SUPPRESS)
     for name in ("--partitions", "--core"):
         parser.add_argument(name, type=int, help=argparse.SUPPRESS)
 

@@ -6,16 +6,21 @@ Thread-safety: one thread, the caller's.
 """
 
 import gc
+import socket
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from read_sender import age_ns, stamped
 
 WARM_UP = 300  # records
 WARM_UP_OF_BURST = 30  # another client had the cores
 BUFFER_BYTES = 64 << 20  # kprod's default, and confluent-kafka's
-VALUE = b"v" * 100
+RECORD_S = 10.0  # maximum wait for a record that is sent
 SETTLE_S = 2.0
 
 
@@ -37,34 +42,34 @@ class Wait(NamedTuple):
     seconds: float
 
 
-def latency(wait: Wait, bursts: Iterable[int]) -> Mapping[str, float]:
-    """Send one record and read it, again and again; kprod's producer sends for both.
+def latency(wait: Wait, bursts: Iterable[int], sender: Path | None) -> Mapping[str, float]:
+    """Have one record sent and read it, again and again.
 
     Args:
         wait: A wait that covers one partition.
-        bursts: How many records to send in each burst, after some that are not counted.
+        bursts: How many records to read in each burst, after some that are not counted.
+        sender: The socket of `read_sender.sender`; without it this process sends, too.
 
     Returns:
-        p50 and p99 in microseconds, and the process's CPU time a record.
+        From just before the call of `send` to the record p50 and p99 in microseconds, and this
+        process's CPU time a record.
 
     Raises:
         RuntimeError: A record has not come.
     """
-    import kprod  # noqa: PLC0415 - its memory is not to be in the other runs
-
-    take = _taker(wait)
+    take, close = _taker(wait)
     taken_ns: list[int] = []
     cpu_s = 0.0
-    with kprod.Producer(bootstrap_servers=wait.address, linger_ms=0) as producer:
+    with _requests(wait, sender) as request:
 
         def repeat(count: int) -> list[int]:
             taken = []
             for _ in range(count):
-                began_ns = time.perf_counter_ns()
-                producer.send(wait.topic, VALUE, partition=0)
-                if take() != 1:
-                    raise RuntimeError(f"{wait.client} has not read the one record that was sent")
-                taken.append(time.perf_counter_ns() - began_ns)
+                request()
+                value = take()
+                if value is None:
+                    raise RuntimeError(f"{wait.client} has not read the record that was sent")
+                taken.append(age_ns(value))
             return taken
 
         repeat(WARM_UP)
@@ -73,6 +78,7 @@ def latency(wait: Wait, bursts: Iterable[int]) -> Mapping[str, float]:
             cpu_began_s = time.process_time()
             taken_ns += repeat(count)
             cpu_s += time.process_time() - cpu_began_s
+    close()
     hundredths = statistics.quantiles(taken_ns, n=100)
     return {
         "p50": hundredths[49] / 1_000,
@@ -81,8 +87,22 @@ def latency(wait: Wait, bursts: Iterable[int]) -> Mapping[str, float]:
     }
 
 
-def _taker(wait: Wait) -> Callable[[], int]:
-    """Go to the end of a partition; returns a function that waits for one more record."""
+@contextmanager
+def _requests(wait: Wait, sender: Path | None) -> Generator[Callable[[], object], None, None]:
+    """Yield a function that has one record sent, in both cases by kprod's producer."""
+    if sender is not None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as requests:
+            requests.connect(str(sender))
+            yield partial(requests.send, wait.topic.encode())
+    else:
+        import kprod  # noqa: PLC0415 - its memory is not to be in the other runs
+
+        with kprod.Producer(bootstrap_servers=wait.address, linger_ms=0) as producer:
+            yield lambda: producer.send(wait.topic, stamped(), partition=0)
+
+
+def _taker(wait: Wait) -> tuple[Callable[[], bytes | None], Callable[[], object]]:
+    """Go to the end of a partition; returns how to wait for one record's value and to close."""
     client, address, topic = wait.client, wait.address, wait.topic
     module = _module(client)
     if client == "kprod":
@@ -91,14 +111,26 @@ def _taker(wait: Wait) -> Callable[[], int]:
         ours.seek_to_end()
         ours.position((topic, 0))
         ours.poll(SETTLE_S)
-        return lambda: len(ours.poll(10.0))
+
+        def take() -> bytes | None:
+            records = ours.poll(RECORD_S)
+            value: bytes | None = records[0].value if len(records) == 1 else None
+            return value
+
+        return take, ours.close
     theirs = module.Consumer(
         {"bootstrap.servers": address, "group.id": "race", "enable.auto.commit": False}
     )
-    end = theirs.get_watermark_offsets(module.TopicPartition(topic, 0), 10.0)[1]
+    end = theirs.get_watermark_offsets(module.TopicPartition(topic, 0), RECORD_S)[1]
     theirs.assign([module.TopicPartition(topic, 0, end)])
     theirs.poll(SETTLE_S)
-    return lambda: int(theirs.poll(10.0) is not None)
+
+    def take_theirs() -> bytes | None:
+        message = theirs.poll(RECORD_S)
+        value: bytes | None = message and message.value()
+        return value
+
+    return take_theirs, theirs.close
 
 
 def idle(wait: Wait) -> float:

@@ -1,11 +1,12 @@
 """The reading race counts what it says: gaps are found, rounds end, and its readers read it all."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from kprod import Producer
+from kprod import Consumer, Producer
 from kprod.broker import EmbeddedCluster
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -15,6 +16,8 @@ import read_clients  # noqa: E402 - lies beside the package
 import read_limit  # noqa: E402
 import read_load  # noqa: E402
 import read_loops  # noqa: E402
+import read_sender  # noqa: E402
+import read_waits  # noqa: E402
 
 COUNT = 3_000
 VALUE = b"v" * 100
@@ -70,3 +73,29 @@ def test_readers_read_every_record_again_and_again() -> None:
             assert figures["count"] > 0
             if run is not read_limit.replay:
                 assert figures["value_bytes"] == figures["count"] * len(VALUE)
+
+
+def test_a_value_tells_its_age() -> None:
+    """Since the call that made it, in nanoseconds."""
+    older, newer = read_sender.stamped(), read_sender.stamped()
+    assert len(older) == read_sender.VALUE_BYTES
+    newer_ns = read_sender.age_ns(newer)
+    assert 0 <= newer_ns <= read_sender.age_ns(older)
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["one sender for all", "its own sender"])
+def test_the_time_of_lone_records_is_measured(
+    shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each record that was sent, wherever the sender is."""
+    monkeypatch.setattr(read_waits, "SETTLE_S", 0.01)
+    with EmbeddedCluster(brokers=1) as cluster, ExitStack() as stack:
+        address = cluster.bootstrap_servers
+        cluster.create_topic("race", 1)
+        path = stack.enter_context(read_sender.sender(address)) if shares else None
+        figures = read_waits.latency(read_waits.Wait("kprod", address, "race", 1, 0), [5, 5], path)
+        sent = read_waits.WARM_UP + 2 * (read_waits.WARM_UP_OF_BURST + 5)
+        with Consumer(bootstrap_servers=address) as consumer:
+            assert consumer.end_offsets([("race", 0)]) == {("race", 0): sent}
+    assert 0 < figures["p50"] <= figures["p99"]
+    assert figures["cpu"] > 0
