@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kprod._core.wire.wire_bounds import Bounds
+from kprod.error_text import error_text
 from kprod.errors import Disconnected, KprodError, LocalProtocolError, without_frames
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
@@ -196,7 +197,7 @@ def failure_of(request: ClientRequest, outcome: Outcome, cause: Exception) -> Ou
         return outcome
     error = Disconnected(
         f"the response of node {outcome.node_id} to {request.api_key.name} could not be processed:"
-        f" {cause!r}"
+        f" {error_text(cause)}"
     )
     error.__cause__ = without_frames(cause)  # which hold the response
     return Outcome(
@@ -219,7 +220,7 @@ def encoding_error(request: ClientRequest, cause: Exception) -> KprodError:
     Returns:
         The error; it is retriable after a MemoryError, since memory may become free.
     """
-    text = f"a request for {request.api_key.name} could not be made: {cause!r}"
+    text = f"a request for {request.api_key.name} could not be made: {error_text(cause)}"
     error = Disconnected(text) if isinstance(cause, MemoryError) else KprodError(text)
     error.__cause__ = cause
     return error

@@ -6,6 +6,7 @@ Source: Kafka's NetworkClient.processDisconnection (clients 4.3.1) for which err
 
 from collections.abc import Mapping
 
+from kprod.error_text import error_text
 from kprod.errors import (
     AuthenticationFailed,
     ClosedError,
@@ -62,7 +63,7 @@ def lost_error(node: Node, error: OSError) -> KprodError:
 def failure_error(node: Node, cause: Exception) -> KprodError:
     """Return the error for a failure in kprod itself."""
     lost = Disconnected(
-        f"connection to {node.address} closed by the client: kprod failed: {cause!r}"
+        f"connection to {node.address} closed by the client: kprod failed: {error_text(cause)}"
     )
     lost.__cause__ = cause
     return lost

@@ -69,6 +69,9 @@ class SocketWait:
 class EpollSocketWait(SocketWait):
     """Waits by epoll, with an eventfd for wakeups; Linux."""
 
+    def __cinit__(self) -> None:  # noqa: PLW3201 - Cython calls it before any `__init__`
+        self._descriptor = -1  # without `__init__` the field would be 0, which is a descriptor
+
     def __init__(self) -> None:
         """Open two descriptors."""
         super().__init__()

@@ -4,6 +4,7 @@ Thread-safety: the sender; nothing here modifies a batch.
 Source: Kafka ProducerBatch and Sender.failBatch (clients 4.3.1); kprod's departure 11.
 """
 
+from kprod.error_text import error_text
 from kprod.errors import KprodError, UnknownPartition
 from kprod.producer.partition_queue import PartitionQueue
 
@@ -18,13 +19,13 @@ def gone_error(queue: PartitionQueue, left_count: int) -> KprodError:
 
 def encoding_error(cause: Exception) -> KprodError:
     """Return the error for a batch that could not be encoded, by a codec or for lack of memory."""
-    error = KprodError(f"the record's batch could not be encoded: {cause!r}")
+    error = KprodError(f"the record's batch could not be encoded: {error_text(cause)}")
     error.__cause__ = cause
     return error
 
 
 def failure_error(cause: Exception) -> KprodError:
     """Return the error for a batch whose response kprod failed to process."""
-    error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
+    error = KprodError(f"kprod failed on a broker's answer: {error_text(cause)}")
     error.__cause__ = cause
     return error

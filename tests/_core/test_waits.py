@@ -108,6 +108,11 @@ def test_the_handler_may_fork() -> None:
     assert (code, os.waitpid(children[0], 0)[1]) == (0, 0)
 
 
+def test_a_socket_wait_without_init_ends_at_once() -> None:
+    """It has no descriptor; 0 would be the standard input of the process."""
+    EpollSocketWait.__new__(EpollSocketWait).wait(WAIT_S)
+
+
 @contextlib.contextmanager
 def _interruption(is_waiting: Callable[[], bool], end: Callable[[], object]) -> Generator[None]:
     """Have another thread set the signal, which interrupts no system call of this one.
