@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import race_brokers
+import read_sender
 import read_waits
 from bursts import BurstRounds, bursts_asked_for
 from measure import child_figures
 from race_brokers import ANSWER_S, RaceBroker
 from read_clients import READERS
 from read_load import QUEUES, ReadLoad
-from read_sender import sender
 from read_work import WORKERS, Work
 from report import Contestant, Report, main
 from report_values import Metric
@@ -43,6 +43,7 @@ from report_values import Metric
 LIMIT = "broker's limit"
 CONSUME = "confluent-kafka, consume"
 CONFLUENT = "confluent-kafka"
+SENDER = "sender"
 WAITERS = ("kprod", CONFLUENT)
 SHAPES = {"plain": (1, "none"), "six": (6, "none"), "lz4": (1, "lz4"), "zstd": (1, "zstd")}
 TITLES = {
@@ -167,7 +168,8 @@ def _race_latency(report: Report, broker: RaceBroker) -> None:
         topic = _filled(broker, Filling(f"read-latency-{name}", 1))
         load = ["--kafka", broker.address, "--part", "latency", "--topic", topic]
         commands[name] = [__file__, "--child", name, *load]
-    with sender(broker.address) as requests:
+    sends = [__file__, "--child", SENDER, "--kafka", broker.address, "--sender"]
+    with read_sender.sender(sends) as requests:
         _race_bursts(report, "latency", commands, ["--sender", str(requests)])
     _race_bursts(report, "latency, sent by the reader's process", commands)
     if hasattr(os, "sched_setaffinity"):
@@ -303,6 +305,8 @@ def _child(broker: RaceBroker, name: str, more: list[str], seconds: float) -> Ma
 
 
 def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
+    if given.child == SENDER:
+        read_sender.serve(given.kafka, given.sender)
     if given.core is not None:
         os.sched_setaffinity(0, {given.core})
     if given.part in WAITS:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 VALUE_BYTES = 100
 STAMP_BYTES = 8
@@ -39,14 +41,15 @@ def age_ns(value: bytes) -> int:
 
 
 @contextmanager
-def sender(address: str) -> Generator[Path, None, None]:
-    """Run the sender; it ends with the block.
+def sender(command: Sequence[str]) -> Generator[Path, None, None]:
+    """Run the sender in a process of its own; it ends with the block.
 
     Args:
-        address: The broker's `host:port`.
+        command: The arguments after the interpreter of a program that calls `serve`; the path is
+            added.
 
     Yields:
-        A socket; each datagram to it is the name of a topic, to whose partition 0 a record goes.
+        A path for `requests_to`.
 
     Raises:
         RuntimeError: The sender has not started.
@@ -54,7 +57,7 @@ def sender(address: str) -> Generator[Path, None, None]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "requests")
         process = subprocess.Popen(
-            [sys.executable, __file__, address, str(path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, *command, str(path)], stdout=subprocess.PIPE, text=True
         )
         with process, ExitStack() as stack:
             stack.callback(process.kill)
@@ -64,19 +67,36 @@ def sender(address: str) -> Generator[Path, None, None]:
             yield path
 
 
-def _serve(address: str, path: str) -> None:
+@contextmanager
+def requests_to(path: Path, topic: str) -> Generator[Callable[[], object], None, None]:
+    """Connect to the sender.
+
+    Args:
+        path: Its socket.
+        topic: A topic with one partition.
+
+    Yields:
+        A function that has the sender send one record to the topic.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as requests:
+        requests.connect(str(path))
+        yield partial(requests.send, topic.encode())
+
+
+def serve(address: str, path: Path) -> NoReturn:
+    """Send a record for each request, until the process is killed.
+
+    Args:
+        address: The broker's `host:port`.
+        path: Where to make the socket for requests.
+    """
     import kprod  # noqa: PLC0415 - the readers import this module, and some measure their memory
 
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as requests,
         kprod.Producer(bootstrap_servers=address, linger_ms=0) as producer,
     ):
-        requests.bind(path)
+        requests.bind(str(path))
         print("ready", flush=True)
         while True:
-            topic = requests.recv(TOPIC_BYTES).decode()
-            producer.send(topic, stamped(), partition=0)
-
-
-if __name__ == "__main__":
-    _serve(*sys.argv[1:])
+            producer.send(requests.recv(TOPIC_BYTES).decode(), stamped(), partition=0)

@@ -6,16 +6,14 @@ Thread-safety: one thread, the caller's.
 """
 
 import gc
-import socket
 import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from read_sender import age_ns, stamped
+from read_sender import age_ns, requests_to, stamped
 
 WARM_UP = 300  # records
 WARM_UP_OF_BURST = 30  # another client had the cores
@@ -91,9 +89,8 @@ def latency(wait: Wait, bursts: Iterable[int], sender: Path | None) -> Mapping[s
 def _requests(wait: Wait, sender: Path | None) -> Generator[Callable[[], object], None, None]:
     """Yield a function that has one record sent, in both cases by kprod's producer."""
     if sender is not None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as requests:
-            requests.connect(str(sender))
-            yield partial(requests.send, wait.topic.encode())
+        with requests_to(sender, wait.topic) as request:
+            yield request
     else:
         import kprod  # noqa: PLC0415 - its memory is not to be in the other runs
 
