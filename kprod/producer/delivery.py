@@ -195,7 +195,8 @@ class Delivery:
             error = Disconnected("the broker's answer does not mention the partition")
             self._without_response(batch, error, was_written=True)
         elif isinstance(answer, tuple):
-            self._acknowledged(batch, *answer)
+            base_offset, log_append_time_ms = answer
+            self._acknowledged(batch, base_offset, log_append_time_ms)
         else:
             self._settle(batch, answer)
 
