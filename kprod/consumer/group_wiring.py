@@ -38,7 +38,13 @@ def add_group(engine: ConsumerEngine, rng: random.Random, listener: StartListene
         on_works=steps.works,
         failures=parts.metadata.connection_failures,
     )
-    membership = Membership(settings, link, parts.metadata, steps, backoff=backoff, rng=rng)
+    membership = Membership(
+        settings,
+        link,
+        parts.metadata,
+        steps,
+        backoff_ms=lambda failures: max(1, backoff.wait_ms(failures, rng)),
+    )
     topic_ids = TopicIds(parts.metadata)
     commits = Commits(
         settings,

@@ -4,7 +4,7 @@ Thread-safety: pure functions.
 """
 
 from kprod.config.settings_slices import GroupSettings
-from kprod.errors import BrokerError, RemoteProtocolError
+from kprod.errors import BrokerError, KprodError, RemoteProtocolError
 from kprod.protocol.error_table import ErrorCode, error_for
 
 
@@ -26,20 +26,23 @@ def stalled_text(settings: GroupSettings, idle_ms: int) -> str:
     )
 
 
-def fenced_error(settings: GroupSettings) -> BrokerError:
+def fenced_error(settings: GroupSettings, cause: KprodError | None = None) -> BrokerError:
     """Create the error of a static member that another process has replaced.
 
     Args:
         settings: The group's settings.
+        cause: The error of the request that was rejected, if another one than this.
 
     Returns:
         The error.
     """
-    return error_for(
+    error = error_for(
         ErrorCode.FENCED_INSTANCE_ID,
         f"another member of group {settings.group_id!r} uses group_instance_id="
         f"{settings.group_instance_id!r}: give each process its own, or close this one",
     )
+    error.__cause__ = cause
+    return error
 
 
 def unoffered_error(settings: GroupSettings, name: object) -> RemoteProtocolError:

@@ -9,11 +9,9 @@ Thread-safety: the I/O thread, apart from `ticket`, `identity` and `error`, whic
 Source: AbstractCoordinator, ConsumerCoordinator (clients 4.3.1); KIP-62, 345, 394, 429, 814.
 """
 
-import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.config.settings_slices import GroupSettings
 from kprod.consumer.group.application import Application
@@ -64,8 +62,7 @@ class Membership:
         metadata: Metadata,
         application: Application,
         *,
-        backoff: ExponentialBackoff,
-        rng: random.Random,
+        backoff_ms: Callable[[int], int],
     ) -> None:
         """Start outside of the group.
 
@@ -74,15 +71,12 @@ class Membership:
             link: The coordinator.
             metadata: Provides the topics' partitions.
             application: The application's side.
-            backoff: Delay between attempts.
-            rng: Random numbers for jitter.
+            backoff_ms: Delay after a number of failures, at least 1.
         """
         self._settings = settings
         self._link = link
         self._application = application
-        self._backoff_ms: Callable[[int], int] = lambda failures: max(
-            1, backoff.wait_ms(failures, rng)
-        )
+        self._backoff_ms = backoff_ms
         self._requests = MemberRequests(settings)
         self.heartbeats: Heartbeats = Heartbeats(settings, link, self._requests, self.take_error)
         self.state: MemberState = MemberState.LEFT
@@ -268,8 +262,8 @@ class Membership:
         has_some = bool(self._application.owned() or self.offers.own)
         if has_some:
             self._application.prepare(self.ticket, is_lost=is_lost)
+        self._move(event)  # late: a loss is met again after an exception before
         self._must_rejoin = False
-        self._move(event)  # late: after an exception before, its reason is met again
         if not has_some:
             self.prepared(self.ticket, now_ms)
 
@@ -392,9 +386,13 @@ class Membership:
 
     def _fence(self, error: KprodError) -> None:
         """Stop for good: another process uses this member's `group_instance_id`."""
-        reason = fenced_error(self._settings)
-        reason.__cause__ = error
+        reason = fenced_error(self._settings, error)
+        nobody, fenced = Identity(), next_state(self.state, MemberEvent.FENCED)
         self.ticket += 1
-        self._application.prepare(self.ticket, is_lost=True)
-        self.error, self.identity = reason, Identity()
-        self._move(MemberEvent.FENCED)  # last: as in `_prepare`
+        self.error = reason  # before the step: `poll` looks at it once, after the step
+        try:
+            self._application.prepare(self.ticket, is_lost=True)
+        except Exception:
+            self.error = None  # its next heartbeat is rejected, too
+            raise
+        self.identity, self.state = nobody, fenced  # last, and without an allocation

@@ -12,18 +12,19 @@ from kprod.consumer.group.commits import Commits
 from kprod.consumer.group.committed_offsets import CommittedOffsets
 from kprod.consumer.group.coordinator_link import CoordinatorLink
 from kprod.consumer.group.departure import Departure
+from kprod.consumer.group.member_state import MemberState
 from kprod.consumer.group.membership import Membership
 from kprod.consumer.offset_lookup import OffsetLookup
 from kprod.consumer.truncation import Truncation
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, FencedInstanceId
-from tests.consumer.group.virtual_group import VirtualGroup
+from tests.consumer.group.virtual_group import VirtualGroup, state_of
 from tests.consumer.shortages import Shortage
 
 RECORDS = 6
 LIMIT_MS = 3_000  # a fault that leaves something waiting costs at least the 5 s of a departure
-STRIDE = 3  # only every third allocation, since each costs the life of a group
+STRIDE = 3  # only every third allocation, where each costs the life of a group
 CALM_MAX = 4  # allocations in a row without an error: there are no more
 
 
@@ -63,6 +64,7 @@ def _lose(code: ErrorCode) -> None:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             with pytest.raises(FencedInstanceId, match="group_instance_id='one'"):
                 group.poll(member)
+            assert state_of(member) is MemberState.FENCED
             return
         group.poll(member)
         group.fill(RECORDS, 0)
@@ -73,7 +75,10 @@ def _lose(code: ErrorCode) -> None:
 
 
 def _run_short(
-    patches: pytest.MonkeyPatch, live: Callable[[], object], call: tuple[type, str, int]
+    patches: pytest.MonkeyPatch,
+    live: Callable[[], object],
+    call: tuple[type, str, int],
+    stride: int = STRIDE,
 ) -> None:
     """Run a scene again and again; another allocation of one call of a completion fails each time.
 
@@ -81,11 +86,12 @@ def _run_short(
         patches: Replaces the completion.
         live: The scene.
         call: The completion's class and name, and the number of the call, from 1.
+        stride: Distance of the allocations that fail.
     """
     owner, name, call_number = call
     completion: Any = getattr(owner, name)
     raised_count = calm_count = 0
-    for allocation in itertools.count(1, STRIDE):
+    for allocation in itertools.count(1, stride):
         shortage = Shortage(call_number, allocation)
 
         def complete(self: Any, *args: Any, run: Any = shortage.run) -> None:
@@ -136,4 +142,4 @@ def test_a_membership_that_is_lost_without_memory(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next heartbeat is rejected, too: the member joins again, or `poll` says why it cannot."""
-    _run_short(monkeypatch, partial(_lose, code), (Membership, "take_error", 1))
+    _run_short(monkeypatch, partial(_lose, code), (Membership, "take_error", 1), stride=1)
