@@ -4,8 +4,8 @@ The rule is `tools.built_tree.compiled_modules`, which also knows what each modu
 so that a change of a header compiles again whatever includes it.
 
 A source may ask for more options of the compiler by a line `# distutils: extra_compile_args = …`;
-`-Os`, a third less, where code runs once for a topic, a connection, a transaction's batch or an old
-format, and beside OpenSSL, which takes longer.
+`-Os`, a third less, where code runs once for a topic, a connection, a request, a batch's sequence
+or an old format, and beside OpenSSL, which takes longer.
 `KPROD_CFLAGS` replaces the compiler's usual options, for builds with sanitizers; otherwise nothing
 is kept for debuggers, which would be four fifths of a wheel. With `KPROD_COMPILES_LATER` the
 package is installed without its compiled modules, which `make setup` adds: an installation from the

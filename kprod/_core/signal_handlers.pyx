@@ -2,10 +2,11 @@
 # cython: nonecheck=True, auto_pickle=False
 """Application code that CPython's `ssl` may run in the middle of a read or a write.
 
-Other compiled code runs signal handlers only between bytecodes, and so never in the middle of a
-step. But `ssl` calls `PyErr_CheckSignals` after each call of OpenSSL: on the main thread that runs
-the handlers of signals that have arrived, and on CPython 3.12 it runs a collection that is due,
-even while the collector is disabled. A caller that must not run application code asks here first.
+Other compiled code runs signal handlers between bytecodes and where it calls `run_handlers`, and so
+never in the middle of a step. But `ssl` calls `PyErr_CheckSignals` after each call of OpenSSL: on
+the main thread that runs the handlers of signals that have arrived, and on CPython 3.12 it runs a
+collection that is due, even while the collector is disabled. A caller that must not run application
+code asks here first.
 
 Ctrl-C's own handler only raises `KeyboardInterrupt`. It can be postponed: `interrupt_later` has it
 raised again between the next bytecodes.

@@ -13,6 +13,7 @@ Source: epoll(7), "Questions and answers" 6, on closed descriptors; eventfd(2).
 
 import os
 import select
+from errno import EBADF
 from typing import TYPE_CHECKING
 
 from kprod._core.signal_handlers import run_handlers
@@ -103,8 +104,8 @@ class EpollSocketWait(SocketWait):
         try:
             while left_ms >= 0:  # after a signal again, by the descriptor that there is now
                 left_ms = wait_for_one(self._descriptor, left_ms)
-        except OSError:
-            if self._descriptor >= 0:
+        except OSError as error:
+            if self._descriptor >= 0 or error.errno != EBADF:
                 raise
             # A signal handler has forked this process during the wait.
 

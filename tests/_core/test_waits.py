@@ -108,9 +108,29 @@ def test_the_handler_may_fork() -> None:
     assert (code, os.waitpid(children[0], 0)[1]) == (0, 0)
 
 
+def test_an_error_of_a_handler_in_a_forked_child_is_raised() -> None:
+    """It is not taken for that of the descriptor, which the child has closed."""
+    socket_wait = EpollSocketWait()
+
+    def fail(*_: object) -> None:
+        socket_wait.close_after_fork()
+        raise OSError("the handler's own")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(OSError, match="the handler's own"):
+            socket_wait.wait(WAIT_S)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_socket_wait_without_init_ends_at_once() -> None:
     """It has no descriptor; 0 would be the standard input of the process."""
-    EpollSocketWait.__new__(EpollSocketWait).wait(WAIT_S)
+    socket_wait = EpollSocketWait.__new__(EpollSocketWait)
+    began_ms = SystemClock().now_ms()
+    socket_wait.wait(WAIT_S)
+    assert SystemClock().now_ms() < began_ms + WAIT_S * 1_000
 
 
 @contextlib.contextmanager

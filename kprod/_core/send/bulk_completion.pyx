@@ -141,7 +141,7 @@ cdef class BulkCompletion:
         """Wait until all records are done, or until this process is a forked child.
 
         Args:
-            timeout_s: Seconds; negative for no limit.
+            timeout_s: Seconds; -1 for no limit.
 
         Returns:
             False if the timeout expired.
