@@ -127,12 +127,17 @@ class _Child:
         """Wait until it is ready, or the burst is over."""
         line = self._output.readline()
         if line != "\n":
-            self.figures()
+            self.figures(line)
             raise RuntimeError(f"{self.name} printed {line!r} in the place of an empty line")
 
-    def figures(self) -> Mapping[str, float]:
-        """Let it end, and read its figures."""
-        output, _ = self._process.communicate(timeout=END_S)
+    def figures(self, begin: str = "") -> Mapping[str, float]:
+        """Let it end, and read its figures; `begin` has been read already."""
+        with suppress(BrokenPipeError):
+            self._input.close()
+        try:
+            code = self._process.wait(END_S)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"{self.name} has not ended after its last burst") from error
         self._errors.seek(0)
-        code, errors = self._process.returncode, self._errors.read()
+        output, errors = begin + self._output.read(), self._errors.read()
         return printed_figures(CompletedProcess(self._process.args, code, output, errors))

@@ -88,7 +88,7 @@ def serve(address: str, path: Path) -> NoReturn:
 
     Args:
         address: The broker's `host:port`.
-        path: Where to make the socket for requests.
+        path: Path of the socket for requests, which is made.
     """
     import kprod  # noqa: PLC0415 - the readers import this module, and some measure their memory
 

@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from bursts import BurstRounds  # noqa: E402 - lies beside the package
+import bursts  # noqa: E402 - lies beside the package
+from bursts import BurstRounds  # noqa: E402
 
 BURST_COUNT, SIZE = 3, 7
 
@@ -52,6 +53,22 @@ def test_a_program_that_fails(tmp_path: Path, step: str) -> None:
     }
     with pytest.raises(RuntimeError, match=r"(?s)exit code 1; it wrote.*mine"):
         BurstRounds(programs, bursts=BURST_COUNT, size=SIZE).run()
+
+
+def test_a_program_that_says_why_on_its_standard_output() -> None:
+    """All of it is in the error."""
+    program = "print('first'); print('no broker'); raise SystemExit(1)"
+    with pytest.raises(RuntimeError, match=r"(?s)exit code 1; it wrote.*first\nno broker"):
+        BurstRounds({"talkative": ["-c", program]}, bursts=1, size=SIZE).run()
+
+
+def test_a_program_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed, and named."""
+    monkeypatch.setattr(bursts, "END_S", 0.1)
+    program = command("slow", tmp_path / "log")
+    program[1] += "import threading; threading.Event().wait()"
+    with pytest.raises(RuntimeError, match="slow has not ended after its last burst"):
+        BurstRounds({"slow": program}, bursts=1, size=SIZE).run()
 
 
 def test_a_program_that_is_gone_before_its_burst() -> None:
