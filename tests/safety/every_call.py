@@ -34,7 +34,7 @@ from tests.safety.values import Liar, argument_lists, bare
 
 MEMORY_BYTES = 4 << 30  # limit of a child, which keeps its producers
 CRASHES_MAX = 30
-CALL_S = 0.1  # a call that waits that long waits for ever here
+CALL_S = 0.5  # a call that waits that long waits for ever here
 CLOSING = ("close", "seal", "abandon", "release", "cancel", "clear", "__exit__")
 # `start` is the sender's thread, which would turn here without a pause for ever.
 UNTRIED = {
