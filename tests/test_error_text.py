@@ -10,6 +10,8 @@ class Wordless(Exception):
         """Raise."""
         raise RuntimeError
 
+    __repr__ = __str__
+
 
 def test_kind_and_text() -> None:
     """On one line, with what cannot be printed escaped."""

@@ -1,18 +1,19 @@
-"""Completions whose exceptions are odd."""
+"""Failures of kprod's own whose exceptions have no text: the error says so."""
 
-from kprod.network.client_request import Outcome
+from collections.abc import Callable
+
+import pytest
+
+from kprod.model import Node
+from kprod.network import client_request, connection_errors
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.producer import delivery_errors
+from kprod.protocol.api import ApiKey
 from tests.network.scripted import ready_world
 from tests.network.test_client import PRODUCER_ID
+from tests.test_error_text import Wordless
 
-
-class Wordless(Exception):
-    """Raises when it is asked for a text."""
-
-    def __str__(self) -> str:
-        """Raise."""
-        raise RuntimeError
-
-    __repr__ = __str__
+TEXT = "Wordless: its text raised RuntimeError"
 
 
 def test_a_completion_s_exception_may_have_no_text() -> None:
@@ -31,5 +32,27 @@ def test_a_completion_s_exception_may_have_no_text() -> None:
         peer.respond(request, PRODUCER_ID)
     world.poll()
 
-    assert "could not be processed: Wordless: its text raised RuntimeError" in str(given[1].error)
+    assert f"could not be processed: {TEXT}" in str(given[1].error)
     assert len(world.outcomes) == 1
+
+
+def _request() -> ClientRequest:
+    return ClientRequest(node_id=1, api_key=ApiKey.INIT_PRODUCER_ID, on_complete=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda cause: client_request.encoding_error(_request(), cause),
+        lambda cause: connection_errors.failure_error(Node(1, "localhost", 9_092), cause),
+        delivery_errors.encoding_error,
+        delivery_errors.failure_error,
+    ],
+    ids=["a request", "a connection", "a batch", "a batch's response"],
+)
+def test_a_failure_is_described(make: Callable[[Exception], Exception]) -> None:
+    """The application sees the error, with its cause."""
+    cause = Wordless()
+    error = make(cause)
+    assert str(error).endswith(TEXT)
+    assert error.__cause__ is cause

@@ -71,7 +71,7 @@ class Membership:
             link: The coordinator.
             metadata: Provides the topics' partitions.
             application: The application's side.
-            backoff_ms: Delay after a number of failures, at least 1.
+            backoff_ms: Returns the milliseconds to wait after a number of failures, at least 1.
         """
         self._settings = settings
         self._link = link
@@ -262,7 +262,7 @@ class Membership:
         has_some = bool(self._application.owned() or self.offers.own)
         if has_some:
             self._application.prepare(self.ticket, is_lost=is_lost)
-        self._move(event)  # late: a loss is met again after an exception before
+        self._move(event)  # late: a loss is noticed again after an exception before
         self._must_rejoin = False
         if not has_some:
             self.prepared(self.ticket, now_ms)
